@@ -1,0 +1,220 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// JobState is the state of a job in one word, for people and columns only:
+// nothing branches on it.
+type JobState string
+
+const (
+	// JobPending: not all that must run runs yet.
+	JobPending JobState = "Pending"
+	// JobRunning: the head runs.
+	JobRunning JobState = "Running"
+	// JobSuspended: nothing runs, on purpose.
+	JobSuspended JobState = "Suspended"
+	// JobCompleted: the program ended with success.
+	JobCompleted JobState = "Completed"
+	// JobFailed: the job ended without success.
+	JobFailed JobState = "Failed"
+)
+
+// PathwaysJobStatus is what the operator observed.
+//
+// It has two writers, each with a server-side-apply field manager of its own
+// and fields that the other never writes: the job's controller and the
+// elastic sub-controller. The latter owns slices, readySlices, totalSlices,
+// sliceSummary, history, and the conditions SlicesReady and Healthy.
+type PathwaysJobStatus struct {
+	// observedGeneration is the generation of the spec that this status
+	// speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// state is the job's state in one word: Pending, Running, Suspended,
+	// Completed or Failed. For people; programs read the conditions.
+	// +optional
+	State JobState `json:"state,omitempty"`
+
+	// conditions: Pending, Running, Suspended (one of them is True until the
+	// job ends), Completed, Failed, SlicesReady and Healthy.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +patchStrategy=merge
+	// +patchMergeKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+
+	// terminalState is Completed or Failed once the job has ended.
+	// +optional
+	TerminalState string `json:"terminalState,omitempty"`
+
+	// restarts is how often the whole job was restarted, for whatever reason.
+	// +optional
+	Restarts *int32 `json:"restarts,omitempty"`
+
+	// slices is the state of each slice, by index.
+	// +optional
+	// +listType=map
+	// +listMapKey=index
+	Slices []SliceStatus `json:"slices,omitempty"`
+
+	// readySlices is the number of slices that are Ready.
+	// +optional
+	ReadySlices *int32 `json:"readySlices,omitempty"`
+
+	// totalSlices is the number of slices that the job asks for.
+	// +optional
+	TotalSlices *int32 `json:"totalSlices,omitempty"`
+
+	// sliceSummary is readySlices/totalSlices, for example 3/4.
+	// +optional
+	SliceSummary string `json:"sliceSummary,omitempty"`
+
+	// history holds the last 20 interruptions, oldest first. Events live for
+	// an hour, this lasts.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	History []Interruption `json:"history,omitempty"`
+
+	// head is where the head runs.
+	// +optional
+	Head *HeadStatus `json:"head,omitempty"`
+
+	// proxyAddress is what a client sets as JAX_BACKEND_TARGET, for example
+	// grpc://job-pathways-head-0-0.job.default.svc:29000.
+	// +optional
+	ProxyAddress string `json:"proxyAddress,omitempty"`
+
+	// startTime is when the job's pods were first let start.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// completionTime is when the job completed or failed.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+}
+
+// SliceState is what a slice is doing.
+type SliceState string
+
+const (
+	// SlicePending: not ready since the job's start or restart.
+	SlicePending SliceState = "Pending"
+	// SliceReady: all workers are Ready, on healthy nodes, in one pool.
+	SliceReady SliceState = "Ready"
+	// SliceSuspending: its workers are being stopped with their grace period.
+	SliceSuspending SliceState = "Suspending"
+	// SliceSuspended: no workers run; it waits for capacity and resumes by
+	// itself.
+	SliceSuspended SliceState = "Suspended"
+	// SliceRestarting: a worker failed and is being restarted in place.
+	SliceRestarting SliceState = "Restarting"
+	// SliceReplacing: its host failed and it is being moved to another pool.
+	SliceReplacing SliceState = "Replacing"
+	// SliceLost: its restart budget is used up; it stays down until the next
+	// whole restart.
+	SliceLost SliceState = "Lost"
+)
+
+// SliceStatus is the state of one slice.
+type SliceStatus struct {
+	// index of the slice, from 0.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Index *int32 `json:"index,omitempty"`
+
+	// jobUID is the UID of the slice's child Job that this entry speaks of.
+	// +optional
+	JobUID types.UID `json:"jobUID,omitempty"`
+
+	// state of the slice: Pending, Ready, Suspending, Suspended, Restarting,
+	// Replacing or Lost.
+	// +required
+	State SliceState `json:"state,omitempty"`
+
+	// reason of the state in one word, for example HostFailed.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message says what happened and what comes next.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// restarts is the number of restarts charged to maxSliceRestarts since
+	// the last whole restart.
+	// +optional
+	Restarts *int32 `json:"restarts,omitempty"`
+
+	// replacements is how often the slice was moved or started anew since the
+	// last whole restart.
+	// +optional
+	Replacements *int32 `json:"replacements,omitempty"`
+
+	// nodePool that the slice runs on.
+	// +optional
+	NodePool string `json:"nodePool,omitempty"`
+
+	// zone that the slice runs in.
+	// +optional
+	Zone string `json:"zone,omitempty"`
+
+	// lastTransitionTime is when the state last changed.
+	// +optional
+	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
+
+	// downSeconds is for how many seconds in all the slice was not Ready,
+	// since it was first Ready.
+	// +optional
+	DownSeconds *int64 `json:"downSeconds,omitempty"`
+}
+
+// Interruption is one entry of the job's history.
+type Interruption struct {
+	// time at which the interruption began.
+	// +required
+	Time metav1.Time `json:"time,omitzero"`
+
+	// slice that was interrupted; absent for the head or the whole job.
+	// +optional
+	Slice *int32 `json:"slice,omitempty"`
+
+	// reason of the interruption, for example HostFailed or HeadDisrupted.
+	// +required
+	Reason string `json:"reason,omitempty"`
+
+	// fromPool is the node pool (for the head, the node) that it ran on.
+	// +optional
+	FromPool string `json:"fromPool,omitempty"`
+
+	// toPool is the node pool (for the head, the node) that it runs on now.
+	// +optional
+	ToPool string `json:"toPool,omitempty"`
+
+	// downSeconds is how many seconds it was down; absent while it still is.
+	// +optional
+	DownSeconds *int64 `json:"downSeconds,omitempty"`
+}
+
+// HeadStatus says where the head runs.
+type HeadStatus struct {
+	// podName of the head.
+	// +optional
+	PodName string `json:"podName,omitempty"`
+
+	// nodeName that the head runs on.
+	// +optional
+	NodeName string `json:"nodeName,omitempty"`
+
+	// zone that the head runs in.
+	// +optional
+	Zone string `json:"zone,omitempty"`
+
+	// ready says whether all containers of the head are ready.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+}
