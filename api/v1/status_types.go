@@ -26,7 +26,7 @@ const (
 //
 // It has two writers, each with a server-side-apply field manager of its own
 // and fields that the other never writes: the job's controller and the
-// elastic sub-controller. The latter owns slices, readySlices, totalSlices,
+// elastic sub-controller. The latter owns slices, repair, readySlices, totalSlices,
 // sliceSummary, history, and the conditions SlicesReady and Healthy.
 type PathwaysJobStatus struct {
 	// observedGeneration is the generation of the spec that this status
@@ -61,6 +61,11 @@ type PathwaysJobStatus struct {
 	// +listType=map
 	// +listMapKey=index
 	Slices []SliceStatus `json:"slices,omitempty"`
+
+	// repair is what the elastic sub-controller remembers about the job as a
+	// whole.
+	// +optional
+	Repair *RepairStatus `json:"repair,omitempty"`
 
 	// readySlices is the number of slices that are Ready.
 	// +optional
@@ -97,6 +102,18 @@ type PathwaysJobStatus struct {
 	// completionTime is when the job completed or failed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// jobSet is the JobSet that runs the job.
+	// +optional
+	JobSet *JobSetStatus `json:"jobSet,omitempty"`
+
+	// restartRequest is the whole restart last asked for by annotation.
+	// +optional
+	RestartRequest *RestartRequest `json:"restartRequest,omitempty"`
+
+	// headDisruption is the last disruption of the head.
+	// +optional
+	HeadDisruption *HeadDisruption `json:"headDisruption,omitempty"`
 }
 
 // SliceState is what a slice is doing.
@@ -171,6 +188,118 @@ type SliceStatus struct {
 	// since it was first Ready.
 	// +optional
 	DownSeconds *int64 `json:"downSeconds,omitempty"`
+
+	// downSince is since when the slice is not Ready; absent while it is, and
+	// before it was first Ready.
+	// +optional
+	DownSince *metav1.Time `json:"downSince,omitempty"`
+
+	// leavingJobUID is the UID of the child Job that was given up: while it
+	// exists, its deletion is carried through.
+	// +optional
+	LeavingJobUID types.UID `json:"leavingJobUID,omitempty"`
+
+	// holdUntil is until when the slice is kept from being started again.
+	// +optional
+	HoldUntil *metav1.Time `json:"holdUntil,omitempty"`
+
+	// fence is the node pool that was fenced when the slice left it.
+	// +optional
+	Fence *SliceFence `json:"fence,omitempty"`
+
+	// replacementsInRow is how often the slice was replaced without having
+	// been Ready for 10 minutes in between; it spaces replacements.
+	// +optional
+	ReplacementsInRow *int32 `json:"replacementsInRow,omitempty"`
+
+	// lastReplacementTime is when the slice was last replaced.
+	// +optional
+	LastReplacementTime *metav1.Time `json:"lastReplacementTime,omitempty"`
+
+	// seenRestarts is how many restarts of the present jobUID's workers are
+	// accounted for already, charged or not.
+	// +optional
+	SeenRestarts *int32 `json:"seenRestarts,omitempty"`
+
+	// pendingCharges are restarts that become charges (restarts) after 90
+	// seconds, unless a host failure or a preemption explains them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	PendingCharges []PendingCharge `json:"pendingCharges,omitempty"`
+}
+
+// SliceFence is a fence that a slice left behind.
+type SliceFence struct {
+	// pool is the name of the node pool.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Pool string `json:"pool,omitempty"`
+
+	// until is when the fence is lifted at the latest; absent: not before the
+	// pool is whole again.
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
+}
+
+// PendingCharge is a restart that is not charged for good yet.
+type PendingCharge struct {
+	// time at which the restart was seen.
+	// +required
+	Time metav1.Time `json:"time,omitzero"`
+
+	// count of restarts seen at that time.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count,omitempty"`
+}
+
+// RepairStatus is what the elastic sub-controller must remember about the job
+// as a whole.
+type RepairStatus struct {
+	// attempt is the start of the whole job that slices speak of: the UID of
+	// its JobSet and the JobSet's number of restarts.
+	// +optional
+	Attempt string `json:"attempt,omitempty"`
+
+	// restartRequest is the value of the restart annotation that was last
+	// taken up.
+	// +optional
+	RestartRequest string `json:"restartRequest,omitempty"`
+
+	// restart is a whole restart that was decided and has not begun yet.
+	// +optional
+	Restart *WholeRestart `json:"restart,omitempty"`
+
+	// paused is since when too many node pools look failed at once, so that
+	// nothing is repaired.
+	// +optional
+	Paused *metav1.Time `json:"paused,omitempty"`
+
+	// lastVoluntaryMove is when last a slice was moved ahead of a
+	// maintenance.
+	// +optional
+	LastVoluntaryMove *metav1.Time `json:"lastVoluntaryMove,omitempty"`
+}
+
+// WholeRestart is a restart of the whole job, head included.
+type WholeRestart struct {
+	// time at which it was decided.
+	// +required
+	Time metav1.Time `json:"time,omitzero"`
+
+	// reason, for example HostFailed.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Reason string `json:"reason,omitempty"`
+
+	// message says why.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// charged says whether it counts towards maxRestarts.
+	// +optional
+	Charged *bool `json:"charged,omitempty"`
 }
 
 // Interruption is one entry of the job's history.
@@ -205,6 +334,10 @@ type HeadStatus struct {
 	// podName of the head.
 	// +optional
 	PodName string `json:"podName,omitempty"`
+
+	// podUID of the head.
+	// +optional
+	PodUID types.UID `json:"podUID,omitempty"`
 
 	// nodeName that the head runs on.
 	// +optional
