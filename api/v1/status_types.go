@@ -194,6 +194,11 @@ type SliceStatus struct {
 	// +optional
 	DownSince *metav1.Time `json:"downSince,omitempty"`
 
+	// readyJobUID is the UID of the child Job that was last Ready: with it,
+	// state in memory is lost.
+	// +optional
+	ReadyJobUID types.UID `json:"readyJobUID,omitempty"`
+
 	// leavingJobUID is the UID of the child Job that was given up: while it
 	// exists, its deletion is carried through.
 	// +optional
@@ -261,11 +266,6 @@ type RepairStatus struct {
 	// its JobSet and the JobSet's number of restarts.
 	// +optional
 	Attempt string `json:"attempt,omitempty"`
-
-	// restartRequest is the value of the restart annotation that was last
-	// taken up.
-	// +optional
-	RestartRequest string `json:"restartRequest,omitempty"`
 
 	// restart is a whole restart that was decided and has not begun yet.
 	// +optional

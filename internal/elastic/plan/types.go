@@ -100,8 +100,6 @@ type Job struct {
 	RepairDisabled bool
 	// ReplaceSlice is the value of the replace-slice annotation, "" if absent.
 	ReplaceSlice string
-	// Restart is the value of the restart annotation, "" if absent.
-	Restart string
 	// Deleting: the PathwaysJob has a deletionTimestamp.
 	Deleting bool
 	// Ended: the PathwaysJob is Completed or Failed.
