@@ -117,6 +117,7 @@ func report(out io.Writer, results []result) bool {
 		verdict := "ok"
 		if r.err != nil || r.failed > 0 {
 			verdict, ok = "FAILED", false
+			r.failed = max(r.failed, 1) // what did not even build is a failure, too
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", r.name, verdict, r.passed, r.failed, r.skipped, r.took.Round(time.Second))
 		sum.add(r.counts)
