@@ -51,8 +51,14 @@ build: ## Build the operator and the kubectl plugin into bin/.
 .PHONY: generate
 generate: ## Write deepcopy code, CRD, RBAC and what the chart takes from config/.
 	$(TOOL) controller-gen object paths=./api/...
-	$(TOOL) controller-gen crd:maxDescLen=100000,generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
+	$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/crd config/crd/bases/*.yaml
+	$(TOOL) controller-gen rbac:roleName=pathways-job-manager paths=./internal/... output:rbac:dir=config/rbac
+	cp config/crd/bases/pathways-job.pathways.domain_pathwaysjobs.yaml $(CHART)/files/crd.yaml
+	cp config/rbac/role.yaml $(CHART)/files/role.yaml
+	$(TOOL) kustomize build config/admission -o $(CHART)/files/admission.yaml
+	cp config/prometheus/alerts.yaml $(CHART)/files/alerts.yaml
+	cp config/grafana/pathways-job.json $(CHART)/files/dashboard.json
 
 .PHONY: fmt
 fmt: ## Format the code.
@@ -75,7 +81,7 @@ GINKGO := go run github.com/onsi/ginkgo/v2/ginkgo
 test_unit = $(GO_TEST) $$(go list ./... | grep -Ev "$(LAYERED)")
 test_api = $(GO_TEST) $(API_PKGS)
 test_controllers = $(GO_TEST) $(CONTROLLER_PKGS)
-test_chart = $(GO_TEST) ./test/chart
+test_chart = $(GO_TEST) -count=1 ./test/chart
 test_e2e = $(GINKGO) -procs=4 -tags=e2e -timeout=30m -poll-progress-after=2m ./test/e2e
 
 .PHONY: test-unit
