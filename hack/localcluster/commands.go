@@ -25,7 +25,11 @@ func build(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	tools, err := builder.Select(builder.Tools(cache.Kubernetes), flags.Args())
+	known := builder.Tools(cache.Kubernetes)
+	if flags.NArg() > 0 { // those for real hosts are built only by name
+		known = append(known, builder.HostTools(cache.Kubernetes)...)
+	}
+	tools, err := builder.Select(known, flags.Args())
 	if err != nil {
 		return err
 	}
@@ -56,6 +60,7 @@ func up(ctx context.Context, args []string) error {
 	dir := dirFlag(flags)
 	components := flags.String("components", strings.Join(boot.AllComponents, ","), "what to run; etcd and kube-apiserver at least")
 	grace := flags.Duration("node-monitor-grace-period", boot.DefaultNodeMonitorGracePeriod, "how long a node may be silent until it is not Ready")
+	address := flags.String("address", "", "an address of this machine on which pods reach the API server")
 	ephemeral := flags.Bool("ephemeral", false, "stay, and end the cluster when standard input ends")
 	extra := extraArgs{}
 	flags.Var(extra, "arg", "one more argument of a component, as NAME=ARGUMENT; may be repeated")
@@ -74,6 +79,7 @@ func up(ctx context.Context, args []string) error {
 		Dir:                    folder,
 		Components:             strings.Split(*components, ","),
 		NodeMonitorGracePeriod: *grace,
+		Address:                *address,
 		Bound:                  *ephemeral,
 		Extra:                  extra,
 	}

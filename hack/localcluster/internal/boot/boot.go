@@ -27,6 +27,9 @@ type Options struct {
 	Components []string // some of AllComponents; etcd and kube-apiserver at least
 	// NodeMonitorGracePeriod is how long a node may be silent until its condition Ready is Unknown.
 	NodeMonitorGracePeriod time.Duration
+	// Address, where set, is an address of this machine on which pods reach the API server, beside 127.0.0.1; the
+	// Service kubernetes then leads to it.
+	Address string
 	// Bound makes the cluster die with this process.
 	Bound bool
 	// Extra holds more arguments for components, by their names.
@@ -190,7 +193,11 @@ func writeFiles(o Options, l layout, p ports, server string) (*pki.Authority, pk
 	if err != nil {
 		return fail(err)
 	}
-	serving, err := ca.Serving("kubernetes", "kubernetes.default", "kubernetes.default.svc")
+	names := []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+	if o.Address != "" {
+		names = append(names, o.Address, kubernetesService)
+	}
+	serving, err := ca.Serving(names...)
 	if err != nil {
 		return fail(err)
 	}

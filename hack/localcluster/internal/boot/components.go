@@ -17,6 +17,9 @@ const (
 	KWOK              = "kwok"
 )
 
+// kubernetesService is the ClusterIP of the Service kubernetes: the first of the service range.
+const kubernetesService = "10.96.0.1"
+
 // AllComponents is the whole cluster, in the order in which it starts.
 var AllComponents = []string{Etcd, APIServer, ControllerManager, Scheduler, JobSet, KWOK}
 
@@ -140,6 +143,9 @@ func (o Options) components(l layout, p ports) map[string]component {
 	}
 	out := map[string]component{}
 	for _, c := range all {
+		if c.name == APIServer && o.Address != "" { // of a flag that is given twice, the last one counts
+			c.args = append(c.args, "--bind-address=0.0.0.0", "--advertise-address="+o.Address, "--endpoint-reconciler-type=lease")
+		}
 		out[c.name] = c
 	}
 	return out

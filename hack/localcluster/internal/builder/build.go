@@ -94,7 +94,7 @@ func (c Cache) build(ctx context.Context, t Tool, label string, progress io.Writ
 	}
 	tmp := filepath.Join(c.Dir, "building-"+t.Name)
 	defer os.Remove(tmp)
-	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-mod=mod", "-ldflags", t.LDFlags, "-o", tmp, t.Package)
+	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-mod=mod", "-tags", t.Tags, "-ldflags", t.LDFlags, "-o", tmp, t.Package)
 	cmd.Dir = src
 	cmd.Env = buildEnv()
 	if err := runWithProgress(cmd, label, start, progress); err != nil {
@@ -149,7 +149,7 @@ func (c Cache) writeModule(t Tool, upstream moduleInfo) (string, error) {
 		return "", err
 	}
 	var packages []string
-	for _, other := range Tools(c.Kubernetes) {
+	for _, other := range append(Tools(c.Kubernetes), HostTools(c.Kubernetes)...) {
 		if other.Module == t.Module {
 			packages = append(packages, other.Package)
 		}

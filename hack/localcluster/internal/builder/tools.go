@@ -16,6 +16,9 @@ const (
 	etcdVersion   = "v3.6.16"
 	jobsetVersion = "v0.12.0"
 	kwokVersion   = "v0.8.0"
+
+	containerdVersion = "v2.4.2"
+	corednsVersion    = "v1.15.0"
 )
 
 // Tool is a program of the local cluster.
@@ -25,6 +28,7 @@ type Tool struct {
 	Version string // its module's version
 	Package string // its main package
 	LDFlags string
+	Tags    string // build tags, separated by commas
 }
 
 // Tools lists what a cluster of that version of Kubernetes needs, the quickest to build first but for
@@ -43,9 +47,28 @@ func Tools(kubernetes string) []Tool {
 	}
 }
 
+// HostTools lists what real hosts need beside Tools: kubelets, containers and DNS (test/realcluster runs them).
+func HostTools(kubernetes string) []Tool {
+	const k8s, containerd = "k8s.io/kubernetes", "github.com/containerd/containerd/v2"
+	ldflags := "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetes
+	versioned := "-s -w -X " + containerd + "/version.Version=" + containerdVersion
+	tags := "no_btrfs,no_zfs"
+	return []Tool{
+		{Name: "kubelet", Module: k8s, Version: kubernetes, Package: k8s + "/cmd/kubelet", LDFlags: ldflags},
+		{Name: "kube-proxy", Module: k8s, Version: kubernetes, Package: k8s + "/cmd/kube-proxy", LDFlags: ldflags},
+		{Name: "containerd", Module: containerd, Version: containerdVersion, Package: containerd + "/cmd/containerd", LDFlags: versioned, Tags: tags},
+		{Name: "containerd-shim-runc-v2", Module: containerd, Version: containerdVersion, Package: containerd + "/cmd/containerd-shim-runc-v2", LDFlags: versioned, Tags: tags},
+		{Name: "coredns", Module: "github.com/coredns/coredns", Version: corednsVersion, Package: "github.com/coredns/coredns", LDFlags: "-s -w"},
+	}
+}
+
 // stamp identifies a build of the tool; a binary with another stamp is built anew.
 func (t Tool) stamp() string {
-	return fmt.Sprintf("%s@%s %s\n", t.Package, t.Version, t.LDFlags)
+	tags := ""
+	if t.Tags != "" {
+		tags = " -tags " + t.Tags
+	}
+	return fmt.Sprintf("%s@%s %s%s\n", t.Package, t.Version, t.LDFlags, tags)
 }
 
 // Cache is the folder of one version of Kubernetes in the cache: bin holds the programs, manifests those of

@@ -52,11 +52,18 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{PEM: encode("CERTIFICATE", der), cert: cert, key: key}, nil
 }
 
-// Serving makes a certificate for servers on 127.0.0.1, under those DNS names too.
+// Serving makes a certificate for servers on 127.0.0.1, under those DNS names and IP addresses too.
 func (a *Authority) Serving(names ...string) (Pair, error) {
 	template := newTemplate(pkix.Name{CommonName: "localhost"})
-	template.DNSNames = append([]string{"localhost"}, names...)
+	template.DNSNames = []string{"localhost"}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	return a.sign(template)
 }
