@@ -23,6 +23,9 @@ import (
 // +kubebuilder:printcolumn:name="Completed",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Completed")].status`
 // +kubebuilder:printcolumn:name="Failed",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Failed")].status`
 // +kubebuilder:printcolumn:name="Suspended",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Suspended")].status`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.hasValue() || has(self.spec)`,optionalOldSelf=true,fieldPath=`.spec`,reason=FieldValueRequired,message=`say at least workers and controller`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.hasValue() || size(self.metadata.name) <= 39`,optionalOldSelf=true,fieldPath=`.metadata.name`,messageExpression=`'"%s" has %d characters, at most 39 are possible: its head pod is named <name>-pathways-head-0-0-xxxxx, and a pod name has at most 63'.format([self.metadata.name, size(self.metadata.name)])`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.hasValue() || self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')`,optionalOldSelf=true,fieldPath=`.metadata.name`,messageExpression=`'"%s" cannot name a JobSet and its pods: it must begin with a letter and have no dot, for example "%s%s"'.format([self.metadata.name, self.metadata.name.matches('^[0-9]') ? 'job-' : "", self.metadata.name.replace('.', '-')])`
 type PathwaysJob struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -30,8 +33,8 @@ type PathwaysJob struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says what runs.
-	// +required
+	// spec says what runs. Required.
+	// +optional
 	Spec PathwaysJobSpec `json:"spec,omitzero"`
 
 	// status says what runs, what does not, and why.
@@ -49,6 +52,14 @@ type PathwaysJobList struct {
 }
 
 // PathwaysJobSpec is what a user asks for.
+//
+// +kubebuilder:validation:XValidation:rule=`self.?maxRestarts.orValue(0) == oldSelf.?maxRestarts.orValue(0)`,fieldPath=`.maxRestarts`,reason=FieldValueForbidden,messageExpression=`'cannot change from %d to %d: a job keeps it from its creation on'.format([oldSelf.?maxRestarts.orValue(0), self.?maxRestarts.orValue(0)])`
+// +kubebuilder:validation:XValidation:rule=`(has(self.pathwaysDir) ? self.pathwaysDir : "") == (has(oldSelf.pathwaysDir) ? oldSelf.pathwaysDir : "")`,fieldPath=`.pathwaysDir`,reason=FieldValueForbidden,messageExpression=`'cannot change from "%s" to "%s": a job keeps it from its creation on'.format([(has(oldSelf.pathwaysDir) ? oldSelf.pathwaysDir : ""), (has(self.pathwaysDir) ? self.pathwaysDir : "")])`
+// +kubebuilder:validation:XValidation:rule=`(has(self.pathwaysVersion) ? self.pathwaysVersion : "") == (has(oldSelf.pathwaysVersion) ? oldSelf.pathwaysVersion : "")`,fieldPath=`.pathwaysVersion`,reason=FieldValueForbidden,messageExpression=`'cannot change from "%s" to "%s": a job keeps it from its creation on'.format([(has(oldSelf.pathwaysVersion) ? oldSelf.pathwaysVersion : ""), (has(self.pathwaysVersion) ? self.pathwaysVersion : "")])`
+// +kubebuilder:validation:XValidation:rule=`self.workers.all(w, oldSelf.workers.exists(o, o.type == w.type))`,fieldPath=`.workers`,reason=FieldValueForbidden,messageExpression=`'type cannot change from %s to %s: a job keeps it from its creation on'.format([oldSelf.workers.map(o, o.type), self.workers.map(w, w.type)])`
+// +kubebuilder:validation:XValidation:rule=`has(self.customComponents) == has(oldSelf.customComponents) && (!has(self.customComponents) || self.customComponents == oldSelf.customComponents)`,fieldPath=`.customComponents`,reason=FieldValueForbidden,message=`cannot change: a job keeps it from its creation on`
+// +kubebuilder:validation:XValidation:rule=`self.?hostNetwork.orValue(true) == oldSelf.?hostNetwork.orValue(true)`,fieldPath=`.hostNetwork`,reason=FieldValueForbidden,messageExpression=`'cannot change from %s to %s: a job keeps it from its creation on'.format([oldSelf.?hostNetwork.orValue(true), self.?hostNetwork.orValue(true)])`
+// +kubebuilder:validation:XValidation:rule=`(has(self.managedBy) ? self.managedBy : "") == (has(oldSelf.managedBy) ? oldSelf.managedBy : "")`,fieldPath=`.managedBy`,reason=FieldValueForbidden,messageExpression=`'cannot change from "%s" to "%s": a job keeps it from its creation on'.format([(has(oldSelf.managedBy) ? oldSelf.managedBy : ""), (has(self.managedBy) ? self.managedBy : "")])`
 type PathwaysJobSpec struct {
 	// maxRestarts is how often the whole job, head included, may be restarted
 	// after failures before it counts as Failed. Restarts for disruptions
@@ -65,12 +76,14 @@ type PathwaysJobSpec struct {
 	// whole job. Use one location for many jobs: a bucket holds at most 50
 	// life cycle policies. Immutable.
 	// +optional
+	// +kubebuilder:validation:MaxLength=2048
 	PathwaysDir string `json:"pathwaysDir,omitempty"`
 
 	// pathwaysVersion is the image tag of all Pathways components, for
 	// example jax-0.5.3; it must match the JAX version of the program.
 	// Default: the tag that the operator was started with. Immutable.
 	// +optional
+	// +kubebuilder:validation:MaxLength=256
 	PathwaysVersion string `json:"pathwaysVersion,omitempty"`
 
 	// workers describes the TPU slices: exactly one entry. Immutable but for
@@ -78,6 +91,8 @@ type PathwaysJobSpec struct {
 	// +required
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=1
+	// +kubebuilder:validation:MinItems=1
 	Workers []WorkerSpec `json:"workers,omitempty"`
 
 	// controller describes the head: the user's program and how it is placed.
@@ -89,6 +104,7 @@ type PathwaysJobSpec struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=componentType
+	// +kubebuilder:validation:MaxItems=4
 	CustomComponents []CustomComponent `json:"customComponents,omitempty"`
 
 	// hostNetwork puts head and workers on their hosts' network, which
@@ -114,10 +130,27 @@ type PathwaysJobSpec struct {
 	// but pathways-job.pathways.domain/controller makes this operator leave
 	// the object alone. Immutable.
 	// +optional
+	// +kubebuilder:validation:MaxLength=63
 	ManagedBy *string `json:"managedBy,omitempty"`
 }
 
 // WorkerSpec describes the TPU slices of a job.
+//
+// +kubebuilder:validation:XValidation:rule=`oldSelf.?topology.orValue("") == self.topology || !(self.type in ['ct5lp-hightpu-1t', 'ct5lp-hightpu-8t', 'ct6e-standard-1t', 'ct6e-standard-8t', 'tpu7x-standard-1t']) || self.topology == (self.type.endsWith('8t') ? '2x4' : self.type.startsWith('tpu7x') ? '1x1x1' : '1x1')`,optionalOldSelf=true,fieldPath=`.topology`,messageExpression=`'"%s" is not possible: a slice of %s is one VM, with topology %s'.format([self.topology, self.type, self.type.endsWith('8t') ? '2x4' : self.type.startsWith('tpu7x') ? '1x1x1' : '1x1'])`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.?topology.orValue("") == self.topology || self.type in ['ct5lp-hightpu-1t', 'ct5lp-hightpu-8t', 'ct6e-standard-1t', 'ct6e-standard-8t', 'tpu7x-standard-1t'] || self.topology.matches('^[1-9][0-9]{0,2}(x[1-9][0-9]{0,2}){1,2}$')`,optionalOldSelf=true,fieldPath=`.topology`,messageExpression=`'"%s" is no topology: write sides joined by x, like %s for %s'.format([self.topology, self.type in ['ct5lp-hightpu-4t', 'ct6e-standard-4t'] ? '4x4' : '4x4x4', self.type])`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.?topology.orValue("") == self.topology || self.type in ['ct5lp-hightpu-1t', 'ct5lp-hightpu-8t', 'ct6e-standard-1t', 'ct6e-standard-8t', 'tpu7x-standard-1t'] || !self.topology.matches('^[1-9][0-9]{0,2}(x[1-9][0-9]{0,2}){1,2}$') || (self.type in ['ct5lp-hightpu-4t', 'ct6e-standard-4t'] ? self.topology.matches('^[1-9][0-9]{0,2}x[1-9][0-9]{0,2}$') : self.topology.matches('^[1-9][0-9]{0,2}x[1-9][0-9]{0,2}x[1-9][0-9]{0,2}$'))`,optionalOldSelf=true,fieldPath=`.topology`,messageExpression=`'"%s" has %d sides: a slice of %s has %d, like %s'.format([self.topology, size(self.topology.split('x')), self.type, self.type in ['ct5lp-hightpu-4t', 'ct6e-standard-4t'] ? 2 : 3, self.type in ['ct5lp-hightpu-4t', 'ct6e-standard-4t'] ? '4x4' : '4x4x4'])`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.?topology.orValue("") == self.topology || !(self.type in ['ct5lp-hightpu-4t', 'ct6e-standard-4t']) || !(self.topology in ['4x2', '8x4', '16x8'])`,optionalOldSelf=true,fieldPath=`.topology`,messageExpression=`'"%s" is in the wrong order: write the smaller side first, %s'.format([self.topology, self.topology == '4x2' ? '2x4' : self.topology == '8x4' ? '4x8' : '8x16'])`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.?topology.orValue("") == self.topology || !(self.type in ['ct5lp-hightpu-4t', 'ct6e-standard-4t']) || !self.topology.matches('^[1-9][0-9]{0,2}x[1-9][0-9]{0,2}$') || self.topology in ['2x2', '2x4', '4x2', '4x4', '4x8', '8x4', '8x8', '8x16', '16x8', '16x16']`,optionalOldSelf=true,fieldPath=`.topology`,messageExpression=`'"%s" is not possible with %s: it can be 2x2, 2x4, 4x4, 4x8, 8x8, 8x16 or 16x16'.format([self.topology, self.type])`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.?topology.orValue("") == self.topology || !(self.type in {'ct4p-hightpu-4t': 64, 'ct5p-hightpu-4t': 140, 'tpu7x-standard-4t': 144}) || !(self.topology in {'1x2x2': '2x2x1', '2x1x2': '2x2x1', '2x4x2': '2x2x4', '4x2x2': '2x2x4', '4x2x4': '2x4x4', '4x4x2': '2x4x4'})`,optionalOldSelf=true,fieldPath=`.topology`,messageExpression=`'"%s" is in the wrong order: write %s'.format([self.topology, {'1x2x2': '2x2x1', '2x1x2': '2x2x1', '2x4x2': '2x2x4', '4x2x2': '2x2x4', '4x2x4': '2x4x4', '4x4x2': '2x4x4'}[self.topology]])`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.?topology.orValue("") == self.topology || !(self.type in {'ct4p-hightpu-4t': 64, 'ct5p-hightpu-4t': 140, 'tpu7x-standard-4t': 144}) || !self.topology.matches('^[1-9][0-9]{0,2}x[1-9][0-9]{0,2}x[1-9][0-9]{0,2}$') || [self.topology.split('x').map(d, int(d))].all(s, [s[0] / 4, 1].max() * [s[1] / 4, 1].max() * [s[2] / 4, 1].max() <= {'ct4p-hightpu-4t': 64, 'ct5p-hightpu-4t': 140, 'tpu7x-standard-4t': 144}[self.type])`,optionalOldSelf=true,fieldPath=`.topology`,messageExpression=`'"%s" is too large: a slice of %s has at most %d cubes of 4x4x4 chips, as 16x16x%d has'.format([self.topology, self.type, {'ct4p-hightpu-4t': 64, 'ct5p-hightpu-4t': 140, 'tpu7x-standard-4t': 144}[self.type], self.type.startsWith('ct4p') ? 16 : 32])`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.?topology.orValue("") == self.topology || !(self.type in {'ct4p-hightpu-4t': 64, 'ct5p-hightpu-4t': 140, 'tpu7x-standard-4t': 144}) || !self.topology.matches('^[1-9][0-9]{0,2}x[1-9][0-9]{0,2}x[1-9][0-9]{0,2}$') || self.topology in ['2x2x1', '2x2x2', '2x2x4', '2x4x4'] || self.topology in {'1x2x2': '2x2x1', '2x1x2': '2x2x1', '2x4x2': '2x2x4', '4x2x2': '2x2x4', '4x2x4': '2x4x4', '4x4x2': '2x4x4'} || [self.topology.split('x').map(d, int(d))].all(s, s.all(d, d % 4 == 0 && d <= 256) || [s[0] / 4, 1].max() * [s[1] / 4, 1].max() * [s[2] / 4, 1].max() > {'ct4p-hightpu-4t': 64, 'ct5p-hightpu-4t': 140, 'tpu7x-standard-4t': 144}[self.type])`,optionalOldSelf=true,fieldPath=`.topology`,messageExpression=`'"%s" is not possible with %s: it can be 2x2x1, 2x2x2, 2x2x4, 2x4x4, or three multiples of 4 up to 256, the nearest %dx%dx%d'.format([self.topology, self.type, self.topology.split('x').map(d, int(d)).map(d, [256, [4, d / 4 * 4].max()].min()).min(), self.topology.split('x').map(d, int(d)).map(d, [256, [4, d / 4 * 4].max()].min()).sum() - self.topology.split('x').map(d, int(d)).map(d, [256, [4, d / 4 * 4].max()].min()).min() - self.topology.split('x').map(d, int(d)).map(d, [256, [4, d / 4 * 4].max()].min()).max(), self.topology.split('x').map(d, int(d)).map(d, [256, [4, d / 4 * 4].max()].min()).max()])`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.?topology.orValue("") == self.topology || !(self.type in {'ct4p-hightpu-4t': 64, 'ct5p-hightpu-4t': 140, 'tpu7x-standard-4t': 144}) || !self.topology.matches('^[1-9][0-9]{0,2}x[1-9][0-9]{0,2}x[1-9][0-9]{0,2}$') || [self.topology.split('x').map(d, int(d))].all(s, s[0] <= s[1] && s[1] <= s[2] || s.exists(d, d % 4 != 0) || [s[0] / 4, 1].max() * [s[1] / 4, 1].max() * [s[2] / 4, 1].max() > {'ct4p-hightpu-4t': 64, 'ct5p-hightpu-4t': 140, 'tpu7x-standard-4t': 144}[self.type])`,optionalOldSelf=true,fieldPath=`.topology`,messageExpression=`'"%s" is in the wrong order: write the smallest side first, %dx%dx%d'.format([self.topology, self.topology.split('x').map(d, int(d)).min(), self.topology.split('x').map(d, int(d)).sum() - self.topology.split('x').map(d, int(d)).min() - self.topology.split('x').map(d, int(d)).max(), self.topology.split('x').map(d, int(d)).max()])`
+// +kubebuilder:validation:XValidation:rule=`self.topology == oldSelf.topology`,fieldPath=`.topology`,reason=FieldValueForbidden,messageExpression=`'cannot change from %s to %s: a job keeps it from its creation on'.format([oldSelf.topology, self.topology])`
+// +kubebuilder:validation:XValidation:rule=`self.numSlices == oldSelf.numSlices`,fieldPath=`.numSlices`,reason=FieldValueForbidden,messageExpression=`'cannot change from %d to %d: a job keeps it from its creation on'.format([oldSelf.numSlices, self.numSlices])`
+// +kubebuilder:validation:XValidation:rule=`self.?terminationGracePeriodSeconds.orValue(30) == oldSelf.?terminationGracePeriodSeconds.orValue(30)`,fieldPath=`.terminationGracePeriodSeconds`,reason=FieldValueForbidden,messageExpression=`'cannot change from %d to %d: a job keeps it from its creation on'.format([oldSelf.?terminationGracePeriodSeconds.orValue(30), self.?terminationGracePeriodSeconds.orValue(30)])`
+// +kubebuilder:validation:XValidation:rule=`(has(self.priorityClassName) ? self.priorityClassName : "") == (has(oldSelf.priorityClassName) ? oldSelf.priorityClassName : "")`,fieldPath=`.priorityClassName`,reason=FieldValueForbidden,messageExpression=`'cannot change from "%s" to "%s": a job keeps it from its creation on'.format([(has(oldSelf.priorityClassName) ? oldSelf.priorityClassName : ""), (has(self.priorityClassName) ? self.priorityClassName : "")])`
+// +kubebuilder:validation:XValidation:rule=`has(self.nodeSelector) == has(oldSelf.nodeSelector) && (!has(self.nodeSelector) || self.nodeSelector == oldSelf.nodeSelector)`,fieldPath=`.nodeSelector`,reason=FieldValueForbidden,message=`cannot change: a job keeps it from its creation on`
+// +kubebuilder:validation:XValidation:rule=`has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)`,fieldPath=`.template`,reason=FieldValueForbidden,message=`cannot change: a job keeps it from its creation on`
 type WorkerSpec struct {
 	// type is the GKE machine type of the TPU VMs, for example
 	// ct5p-hightpu-4t.
@@ -127,6 +160,7 @@ type WorkerSpec struct {
 	// topology is the shape of one slice in chips, for example 4x4 (v5e, v6e)
 	// or 2x2x4 (v4, v5p, tpu7x).
 	// +required
+	// +kubebuilder:validation:MaxLength=11
 	Topology string `json:"topology,omitempty"`
 
 	// numSlices is the number of slices.
@@ -154,6 +188,7 @@ type WorkerSpec struct {
 	// higher one than another job's a failed slice takes that job's slice
 	// (hot-swap).
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
 	// nodeSelector restricts the nodes of the workers further. The TPU
@@ -190,6 +225,12 @@ const (
 )
 
 // ControllerSpec describes the head of the job.
+//
+// +kubebuilder:validation:XValidation:rule=`self.deploymentMode == oldSelf.deploymentMode`,fieldPath=`.deploymentMode`,reason=FieldValueForbidden,messageExpression=`'cannot change from %s to %s: a job keeps it from its creation on'.format([oldSelf.deploymentMode, self.deploymentMode])`
+// +kubebuilder:validation:XValidation:rule=`self.?enableMetricsCollection.orValue(false) == oldSelf.?enableMetricsCollection.orValue(false)`,fieldPath=`.enableMetricsCollection`,reason=FieldValueForbidden,messageExpression=`'cannot change from %s to %s: a job keeps it from its creation on'.format([oldSelf.?enableMetricsCollection.orValue(false), self.?enableMetricsCollection.orValue(false)])`
+// +kubebuilder:validation:XValidation:rule=`(self.?elasticSlices.orValue(0) == 0) == (oldSelf.?elasticSlices.orValue(0) == 0)`,fieldPath=`.elasticSlices`,reason=FieldValueForbidden,messageExpression=`'cannot change from %d to %d: a job is elastic or not from its creation on; among values above 0 it can change'.format([oldSelf.?elasticSlices.orValue(0), self.?elasticSlices.orValue(0)])`
+// +kubebuilder:validation:XValidation:rule=`has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)`,fieldPath=`.template`,reason=FieldValueForbidden,message=`cannot change: a job keeps it from its creation on`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.hasValue() && oldSelf.?mainContainerName.orValue("") == self.mainContainerName || !has(self.template) || !has(self.template.spec) || size(self.template.spec.containers) < 2 || self.template.spec.containers.exists(c, c.name == self.mainContainerName || has(c.env) && c.env.exists(e, e.name == 'JAX_PLATFORMS' || e.name == 'JAX_BACKEND_TARGET'))`,optionalOldSelf=true,fieldPath=`.mainContainerName`,messageExpression=`'no container is named "%s": name the one that runs the JAX program, one of %s, or set JAX_PLATFORMS and JAX_BACKEND_TARGET in it yourself'.format([self.mainContainerName, self.template.spec.containers.map(c, c.name)])`
 type ControllerSpec struct {
 	// deploymentMode says where the head runs: on a CPU node of its own
 	// (default), or beside the first worker of slice 0
@@ -202,6 +243,7 @@ type ControllerSpec struct {
 	// program; it gets the environment that connects it to the proxy.
 	// +optional
 	// +kubebuilder:default=main
+	// +kubebuilder:validation:MaxLength=63
 	MainContainerName string `json:"mainContainerName,omitempty"`
 
 	// enableMetricsCollection makes the Pathways components export metrics.
@@ -242,6 +284,8 @@ const (
 )
 
 // CustomComponent changes one Pathways component.
+//
+// +kubebuilder:validation:XValidation:rule=`self.componentType != 'colocated_python_sidecar' || self.?image.orValue("") != ""`,fieldPath=`.image`,reason=FieldValueRequired,message=`colocated_python_sidecar has no image of its own: name one that holds your Python code`
 type CustomComponent struct {
 	// componentType is the component that is changed.
 	// +required

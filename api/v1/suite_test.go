@@ -1,0 +1,62 @@
+package v1_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"pathways.domain/pathways-job/internal/testing/envtest"
+)
+
+// config is an administrator's of the API server that all tests share. Each
+// test uses objects of its own.
+var config *rest.Config
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	env, err := envtest.Start(context.Background(), envtest.Options{Policies: true})
+	if err != nil {
+		return 1, err
+	}
+	defer func() {
+		if stopErr := env.Stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	config = env.Config
+	return m.Run(), nil
+}
+
+// newClient is an administrator's client that hands warnings to the handler.
+func newClient(t *testing.T, warnings rest.WarningHandler) client.Client {
+	t.Helper()
+	cfg := rest.CopyConfig(config)
+	cfg.WarningHandler = warnings
+	cfg.QPS, cfg.Burst = 1000, 1000
+	c, err := client.New(cfg, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// recorder keeps the warnings of the API server.
+type recorder struct{ got []string }
+
+func (r *recorder) HandleWarningHeader(code int, _ string, text string) {
+	if code == 299 {
+		r.got = append(r.got, text)
+	}
+}
