@@ -5,10 +5,14 @@ const (
 	// ConditionPending is True while something that must run does not run
 	// yet; its message says what it waits for.
 	ConditionPending = "Pending"
-	// ConditionRunning is True while the job runs: its head runs and was
-	// reached by every slice that it needs to start.
+	// ConditionRunning is True while the job runs: all containers of its head
+	// run, and since the head's pod was made, enough slices were Ready at once:
+	// all of them, or all but elasticSlices (but one at least) of an elastic
+	// job. Slices that are lost later do not end it: SlicesReady and Healthy
+	// tell of those. A restart of the whole job or a suspension does.
 	ConditionRunning = "Running"
-	// ConditionSuspended is True while the job is suspended as a whole.
+	// ConditionSuspended is True while the job is suspended as a whole, from
+	// the moment that its JobSet is told to stop, by whomever.
 	ConditionSuspended = "Suspended"
 	// ConditionCompleted is True once the program has ended with success.
 	ConditionCompleted = "Completed"

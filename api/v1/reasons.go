@@ -1,0 +1,117 @@
+package v1
+
+// Reasons of the conditions Pending, Running, Suspended, Completed and Failed.
+// The one condition that is True has one of the reasons below; while it is
+// True, the others are False with the reason Not<Type>.
+const (
+	// ReasonStarting (Pending): the JobSet exists, its pods are being made,
+	// placed and started, and nothing stands in their way.
+	ReasonStarting = "Starting"
+	// ReasonRestarting (Pending): the whole job is being restarted.
+	ReasonRestarting = "Restarting"
+	// ReasonReadFailed (Pending, Running or Suspended): the API server did not
+	// answer a read that is needed to go on; nothing is created or changed
+	// meanwhile, and the read is tried again.
+	ReasonReadFailed = "ReadFailed"
+	// ReasonCreateRefused (Pending): the API server refused the JobSet, for
+	// example because of a quota or an admission webhook; creating it is
+	// tried again.
+	ReasonCreateRefused = "CreateRefused"
+	// ReasonNameInUse (Pending): an earlier JobSet of the same name is still
+	// being deleted, or a Service that is not the job's has the name of the
+	// subdomain that its pods need.
+	ReasonNameInUse = "NameInUse"
+	// ReasonNoSlicePool (Pending): no whole node pool of the slices' shape is
+	// free.
+	ReasonNoSlicePool = "NoSlicePool"
+	// ReasonNoHeadNode (Pending): no CPU node is large enough for the head, or
+	// has the labels that it asks for.
+	ReasonNoHeadNode = "NoHeadNode"
+	// ReasonUnschedulable (Pending): the scheduler finds no node for a pod;
+	// the message has its words.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonContainerNotStarting (Pending): a container of a placed pod cannot
+	// start, for example because its image cannot be pulled; the message has
+	// the kubelet's words.
+	ReasonContainerNotStarting = "ContainerNotStarting"
+	// ReasonContainerCrashing (Pending): a container of the head or of a
+	// worker ends again and again; the message has its exit code and last
+	// words.
+	ReasonContainerCrashing = "ContainerCrashing"
+	// ReasonPodRejected (Pending): the kubelet of its node rejected a pod; the
+	// message has its words.
+	ReasonPodRejected = "PodRejected"
+
+	// ReasonRunning (Running): see ConditionRunning.
+	ReasonRunning = "Running"
+
+	// ReasonSuspendedByUser (Suspended): spec.suspend of the PathwaysJob.
+	ReasonSuspendedByUser = "SuspendedByUser"
+	// ReasonQueued (Suspended): Kueue has not admitted the job, or has
+	// preempted it.
+	ReasonQueued = "Queued"
+	// ReasonSuspendedByOther (Suspended): somebody else suspended the JobSet.
+	ReasonSuspendedByOther = "SuspendedByOther"
+
+	// ReasonSucceeded (Completed): the program ended with success.
+	ReasonSucceeded = "Succeeded"
+
+	// ReasonContainerFailed (Failed): a container of the head ended with an
+	// error, and maxRestarts is used up.
+	ReasonContainerFailed = "ContainerFailed"
+	// ReasonSliceFailed (Failed): a slice used up its restarts, and
+	// maxRestarts is used up.
+	ReasonSliceFailed = "SliceFailed"
+	// ReasonJobSetFailed (Failed): the JobSet failed; the message has its
+	// words.
+	ReasonJobSetFailed = "JobSetFailed"
+	// ReasonJobSetNotOwned (Failed): a JobSet of the job's name belongs to
+	// somebody else. It is left alone. This failure is not final: once that
+	// JobSet is gone, the job starts, and until then terminalState is empty.
+	ReasonJobSetNotOwned = "JobSetNotOwned"
+	// ReasonEndedBefore (Completed or Failed): the job had ended before this
+	// operator saw it first, says its terminalState.
+	ReasonEndedBefore = "EndedBefore"
+
+	// A job that no JobSet can be made of is Failed with one of the reasons
+	// of the renderer: InvalidName, InvalidWorkers, InvalidTopology,
+	// MainContainerNotFound, InvalidTemplate, InvalidComponent.
+)
+
+// Reasons of a condition that is False because another one is True.
+const (
+	ReasonNotPending   = "NotPending"
+	ReasonNotRunning   = "NotRunning"
+	ReasonNotSuspended = "NotSuspended"
+	ReasonNotCompleted = "NotCompleted"
+	ReasonNotFailed    = "NotFailed"
+)
+
+// Events of the job's controller, on the PathwaysJob. Each follows the write
+// that it reports.
+const (
+	// EventJobSetCreated (Normal): the JobSet was created, or created again.
+	EventJobSetCreated = "JobSetCreated"
+	// EventJobSetAdopted (Normal): a JobSet of the job was found that this
+	// operator did not create.
+	EventJobSetAdopted = "JobSetAdopted"
+	// EventJobPending (Warning): something new keeps the job from running.
+	EventJobPending = "JobPending"
+	// EventJobRunning (Normal): the condition Running became True.
+	EventJobRunning = "JobRunning"
+	// EventJobSuspended (Normal): the condition Suspended became True.
+	EventJobSuspended = "JobSuspended"
+	// EventJobResumed (Normal): the condition Suspended became False.
+	EventJobResumed = "JobResumed"
+	// EventJobRestarted (Normal): the whole job was restarted.
+	EventJobRestarted = "JobRestarted"
+	// EventHeadDisrupted (Warning): the head's pod was evicted, preempted or
+	// deleted, or its host failed.
+	EventHeadDisrupted = "HeadDisrupted"
+	// EventJobCompleted (Normal): the condition Completed became True.
+	EventJobCompleted = "JobCompleted"
+	// EventJobFailed (Warning): the condition Failed became True.
+	EventJobFailed = "JobFailed"
+	// EventZonesDiffer (Warning): the head and a slice run in different zones.
+	EventZonesDiffer = "ZonesDiffer"
+)
