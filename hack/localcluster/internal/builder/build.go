@@ -150,7 +150,7 @@ func (c Cache) writeModule(t Tool, upstream moduleInfo) (string, error) {
 	}
 	var packages []string
 	for _, other := range append(Tools(c.Kubernetes), HostTools(c.Kubernetes)...) {
-		if other.Module == t.Module {
+		if other.Module == t.Module && other.Main == "" {
 			packages = append(packages, other.Package)
 		}
 	}
@@ -161,6 +161,11 @@ func (c Cache) writeModule(t Tool, upstream moduleInfo) (string, error) {
 	src := filepath.Join(c.Dir, "src", path.Base(t.Module)+"-"+t.Version)
 	if err := writeFile(filepath.Join(src, "go.mod"), m.GoMod); err != nil {
 		return "", err
+	}
+	if t.Main != "" {
+		if err := writeFile(filepath.Join(src, t.Name, "main.go"), t.Main); err != nil {
+			return "", err
+		}
 	}
 	return src, writeFile(filepath.Join(src, "tools.go"), m.Tools)
 }

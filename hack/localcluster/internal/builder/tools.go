@@ -29,6 +29,7 @@ type Tool struct {
 	Package string // its main package
 	LDFlags string
 	Tags    string // build tags, separated by commas
+	Main    string // source of a main package of our own that takes the place of Package
 }
 
 // Tools lists what a cluster of that version of Kubernetes needs, the quickest to build first but for
@@ -58,9 +59,25 @@ func HostTools(kubernetes string) []Tool {
 		{Name: "kube-proxy", Module: k8s, Version: kubernetes, Package: k8s + "/cmd/kube-proxy", LDFlags: ldflags},
 		{Name: "containerd", Module: containerd, Version: containerdVersion, Package: containerd + "/cmd/containerd", LDFlags: versioned, Tags: tags},
 		{Name: "containerd-shim-runc-v2", Module: containerd, Version: containerdVersion, Package: containerd + "/cmd/containerd-shim-runc-v2", LDFlags: versioned, Tags: tags},
-		{Name: "coredns", Module: "github.com/coredns/coredns", Version: corednsVersion, Package: "github.com/coredns/coredns", LDFlags: "-s -w"},
+		{Name: "coredns", Module: "github.com/coredns/coredns", Version: corednsVersion, Package: "./coredns", LDFlags: "-s -w", Main: corednsMain},
 	}
 }
+
+// corednsMain is CoreDNS with the few plugins that a cluster needs: all of them, with the clouds' SDKs, take minutes
+// to build.
+const corednsMain = `package main
+
+import (
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/ready"
+
+	"github.com/coredns/coredns/coremain"
+)
+
+func main() { coremain.Run() }
+`
 
 // stamp identifies a build of the tool; a binary with another stamp is built anew.
 func (t Tool) stamp() string {
