@@ -122,7 +122,7 @@ func (a *actor) do(ctx context.Context, job *v1.PathwaysJob, x plan.Action) erro
 	case plan.DeleteChildJob:
 		err = a.deleteChildJob(ctx, job, x)
 	case plan.ReleaseHold:
-		err = releaseHold(ctx, a.client, client.ObjectKey{Namespace: job.Namespace, Name: x.Object}, x.UID)
+		err = releaseHold(ctx, a.client, a.live, client.ObjectKey{Namespace: job.Namespace, Name: x.Object}, x.UID)
 	case plan.ShortenGrace:
 		err = a.deletePod(ctx, job, x, x.GraceSeconds)
 	case plan.ForceDeletePod:
@@ -223,10 +223,10 @@ func (a *actor) addHold(ctx context.Context, key client.ObjectKey, uid types.UID
 
 // releaseHold takes our finalizer off the child Job with that UID (any UID if
 // it is empty).
-func releaseHold(ctx context.Context, c client.Client, key client.ObjectKey, uid types.UID) error {
+func releaseHold(ctx context.Context, c client.Client, live client.Reader, key client.ObjectKey, uid types.UID) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		var j batchv1.Job
-		if err := c.Get(ctx, key, &j); err != nil {
+		if err := live.Get(ctx, key, &j); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		i := slices.Index(j.Finalizers, v1.FinalizerHold)
@@ -272,6 +272,7 @@ func (a *actor) delete(ctx context.Context, o client.Object, x plan.Action, opts
 // recreate deletes the JobSet; the job's controller creates it again. Where a
 // disruption of the head is the reason, the head is ending, but not the job.
 func (a *actor) recreate(ctx context.Context, job *v1.PathwaysJob, x plan.Action) error {
+	x.Object = job.Name
 	del := func() error {
 		return a.delete(ctx, &jobsetv1alpha2.JobSet{ObjectMeta: objectMeta(job, x)}, x,
 			client.PropagationPolicy(metav1.DeletePropagationForeground))

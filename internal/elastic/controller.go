@@ -156,7 +156,7 @@ func (r *Reconciler) releaseHolds(ctx context.Context, key types.NamespacedName)
 		if !childFacts(&jobs.Items[i]).Held {
 			continue
 		}
-		if err := releaseHold(ctx, r.client, client.ObjectKeyFromObject(&jobs.Items[i]), jobs.Items[i].UID); err != nil {
+		if err := releaseHold(ctx, r.client, r.actor.live, client.ObjectKeyFromObject(&jobs.Items[i]), jobs.Items[i].UID); err != nil {
 			errs = append(errs, fmt.Errorf("releasing the child Job %s: %w", jobs.Items[i].Name, err))
 		}
 	}

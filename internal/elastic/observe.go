@@ -34,6 +34,7 @@ type observer struct {
 	live   client.Reader
 	pools  *poolView
 	nodes  *liveNodes
+	others *foreignPods
 	clock  clock.PassiveClock
 	policy plan.Policy
 }
@@ -70,9 +71,11 @@ func (o *observer) observe(ctx context.Context, job *v1.PathwaysJob, status v1.P
 		return obs, 0, err
 	}
 	if maintenanceAnnounced(&obs) {
-		obs.OtherVoluntaryMoves, err = o.otherMoves(ctx, job, where)
+		if obs.OtherVoluntaryMoves, err = o.otherMoves(ctx, job, where); err != nil {
+			return obs, 0, err
+		}
 	}
-	return obs, stale, err
+	return obs, stale, o.others.mark(ctx, &obs, o.clock.Now())
 }
 
 // jobSet returns the job's JobSet; nil if there is none, or if it is someone

@@ -63,7 +63,8 @@ func New(c client.Client, live client.Reader, recorder Recorder, o Options) *Rec
 	return &Reconciler{
 		client: c,
 		observer: &observer{
-			cache: c, live: live, pools: newPoolView(c, o.Clock), nodes: newLiveNodes(), clock: o.Clock, policy: o.policy(),
+			cache: c, live: live, pools: newPoolView(c, o.Clock), nodes: newLiveNodes(),
+			others: newForeignPods(live), clock: o.Clock, policy: o.policy(),
 		},
 		actor:    &actor{client: c, live: live, clock: o.Clock},
 		status:   statuspatch.New(c, v1.FieldManagerElastic, statuspatch.ElasticPart, o.Clock),
@@ -86,11 +87,11 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, o Options) error
 		return err
 	}
 	r := New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("pathways-job-elastic"), o)
-	w := &watcher{cache: mgr.GetCache(), pools: r.observer.pools}
+	w := &watcher{cache: mgr.GetCache(), pools: r.observer.pools, forget: r.status.Forget}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("elastic").
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1)}).
-		Watches(&v1.PathwaysJob{}, handle(jobMatters, w.enqueueJob)).
+		Watches(&v1.PathwaysJob{}, handle(w.jobMatters, w.enqueueJob)).
 		Watches(&jobsetv1alpha2.JobSet{}, handle(jobSetMatters, enqueueNamesake[*jobsetv1alpha2.JobSet])).
 		Watches(&batchv1.Job{}, handle(childMatters, enqueueOwner[*batchv1.Job])).
 		Watches(&corev1.Pod{}, handle(w.podMatters, enqueueOwner[*corev1.Pod])).

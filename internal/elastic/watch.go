@@ -42,6 +42,8 @@ const never urgency = -1
 type watcher struct {
 	cache client.Reader
 	pools *poolView
+	// forget is told the UIDs of PathwaysJobs that are gone.
+	forget func(types.UID)
 }
 
 // handle makes an event handler: matters says how soon a change of an object
@@ -72,9 +74,12 @@ func request(namespace, name string) reconcile.Request {
 }
 
 // jobMatters: all but the status that this controller wrote itself.
-func jobMatters(old, new *v1.PathwaysJob) urgency {
+func (w *watcher) jobMatters(old, new *v1.PathwaysJob) urgency {
 	switch {
-	case old == nil, new == nil,
+	case new == nil:
+		w.forget(old.UID)
+		return 0
+	case old == nil,
 		old.Generation != new.Generation,
 		!maps.Equal(old.Annotations, new.Annotations),
 		old.DeletionTimestamp.IsZero() != new.DeletionTimestamp.IsZero(),
