@@ -154,7 +154,7 @@ func (c Cache) writeModule(t Tool, upstream moduleInfo) (string, error) {
 			packages = append(packages, other.Package)
 		}
 	}
-	m, err := Generate(t.Module, t.Version, gomod, packages)
+	m, err := Generate(t.Module, t.Version, gomod, packages, c.Kubernetes)
 	if err != nil {
 		return "", err
 	}

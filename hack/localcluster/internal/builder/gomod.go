@@ -23,7 +23,10 @@ type Module struct {
 // upstream is the go.mod of path at version. Its go directive is taken over, and each replacement of a module by
 // a directory below staging/src (k8s.io/kubernetes has some thirty) becomes one by the published version of
 // that module: v0.36.3 of k8s.io/api belongs to v1.36.3 of k8s.io/kubernetes.
-func Generate(path, version string, upstream []byte, packages []string) (Module, error) {
+//
+// Libraries of Kubernetes that upstream requires in an older patch release than that of kubernetes, but of the same
+// minor one, are raised to it: they are compiled for Kubernetes anyway, and are most of the work.
+func Generate(path, version string, upstream []byte, packages []string, kubernetes string) (Module, error) {
 	parsed, err := modfile.Parse(path+"@"+version+"/go.mod", upstream, nil)
 	if err != nil {
 		return Module{}, fmt.Errorf("parsing the go.mod of %s@%s: %w", path, version, err)
@@ -41,13 +44,21 @@ func Generate(path, version string, upstream []byte, packages []string) (Module,
 	if err := out.AddRequire(path, version); err != nil {
 		return Module{}, err
 	}
+	published, err := stagingVersion(kubernetes)
+	if err != nil {
+		return Module{}, err
+	}
+	for _, r := range parsed.Require {
+		if strings.HasPrefix(r.Mod.Path, "k8s.io/") && semver.MajorMinor(r.Mod.Version) == semver.MajorMinor(published) &&
+			semver.Compare(r.Mod.Version, published) < 0 {
+			if err := out.AddRequire(r.Mod.Path, published); err != nil {
+				return Module{}, err
+			}
+		}
+	}
 	for _, r := range parsed.Replace {
 		if !strings.HasPrefix(r.New.Path, stagingPrefix) {
 			continue
-		}
-		published, err := stagingVersion(version)
-		if err != nil {
-			return Module{}, err
 		}
 		if err := out.AddReplace(r.Old.Path, "", r.Old.Path, published); err != nil {
 			return Module{}, err
