@@ -229,6 +229,18 @@ func TestCheckpointsWhenToldToEnd(t *testing.T) {
 	}
 }
 
+func TestTrainsUntilItIsTold(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	r := w.train(func(c *program.Config) { c.Steps, c.Until = 100000, "gs://bucket/enough" })
+	r.reaches(20)
+	if err := store.NewClient(w.store).Write(context.Background(), "gs://bucket/enough", true); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.done(); got.Next < 20 || got.Next == 100000 {
+		t.Errorf("ended before step %d", got.Next)
+	}
+}
+
 func TestColocatedPython(t *testing.T) {
 	python := func(c *program.Config) { c.Python = true }
 	w := newWorld(t, 1, func(w *world) { w.sidecar = startSidecar(t) })

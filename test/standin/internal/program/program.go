@@ -37,6 +37,8 @@ type Config struct {
 	// Checkpoint is a gs:// object, written every CheckpointInterval steps.
 	Checkpoint         string
 	CheckpointInterval int
+	// Until is a gs:// object: when it is there, the step at hand is the last.
+	Until string
 	// OnSigterm is exit or checkpoint.
 	OnSigterm string
 	// Python runs colocated Python in each step.
@@ -50,7 +52,7 @@ type Config struct {
 // Parse reads command line and environment.
 func Parse(args []string, env *flags.Env) (Config, error) {
 	set := flags.Known("steps", "step_time", "elastic", "minimum_slice_count", "snapshot_interval", "poll_interval",
-		"timeout", "checkpoint", "checkpoint_interval", "on_sigterm", "colocated_python")
+		"timeout", "checkpoint", "checkpoint_interval", "on_sigterm", "colocated_python", "until")
 	if err := set.Parse(args); err != nil {
 		return Config{}, err
 	}
@@ -63,6 +65,7 @@ func Parse(args []string, env *flags.Env) (Config, error) {
 		SnapshotInterval:   max(1, set.Int("snapshot_interval", 5)),
 		Checkpoint:         set.String("checkpoint", ""),
 		CheckpointInterval: max(1, set.Int("checkpoint_interval", 10)),
+		Until:              set.String("until", ""),
 		OnSigterm:          set.String("on_sigterm", sigtermExit),
 		Python:             set.Bool("colocated_python"),
 		Beat:               time.Second,

@@ -2,11 +2,13 @@ package program
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
 	"time"
 
+	"pathways.domain/pathways-job/test/standin/internal/store"
 	"pathways.domain/pathways-job/test/standin/internal/wire"
 	"pathways.domain/pathways-job/test/standin/report"
 )
@@ -192,7 +194,24 @@ func (p *program) step(ctx context.Context, step int, slices []int) error {
 	case <-p.terminate.Done():
 	case <-time.After(p.config.StepTime):
 	}
-	return nil
+	return p.lookForEnd(ctx, step)
+}
+
+// lookForEnd makes the step the last one, if the object that says so is there.
+func (p *program) lookForEnd(ctx context.Context, step int) error {
+	if p.config.Until == "" {
+		return nil
+	}
+	var any json.RawMessage
+	err := p.objects.Read(ctx, p.config.Until, &any)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		p.config.Steps = step + 1
+		p.report.Steps = p.config.Steps
+	}
+	return err
 }
 
 // checkpoint writes one where it is due, and before the program ends because
