@@ -38,7 +38,7 @@ func claim(dir string) (unlock func(), err error) {
 		return nil, err
 	}
 	if len(entries) > 0 {
-		if err := clear(dir); err != nil {
+		if err := tearDown(dir); err != nil {
 			return nil, err
 		}
 	}
@@ -48,8 +48,8 @@ func claim(dir string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// clear ends the cluster in dir, and empties the folder.
-func clear(dir string) error {
+// tearDown ends the cluster in dir, and empties the folder.
+func tearDown(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, marker)); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s is not a local cluster's folder, and not empty", dir)
@@ -91,7 +91,7 @@ func Down(dir string) error {
 		return err
 	}
 	if len(entries) > 0 {
-		if err := clear(dir); err != nil {
+		if err := tearDown(dir); err != nil {
 			return err
 		}
 	}
