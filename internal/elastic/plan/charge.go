@@ -31,12 +31,14 @@ func (s *slice) observeFalls() {
 	if s.signal() {
 		s.st.PendingCharges = nil
 	}
-	falls := int32(0)
-	if s.mostRestart != nil {
-		falls = s.mostRestart.Restarts
+	falls, at := int32(0), s.now
+	if s.mostFallen != nil {
+		falls = s.mostFallen.falls()
+		at = s.exitTime(s.mostFallen)
 	}
-	if s.ended != nil || s.exitedZero != nil {
+	if last := first(s.ended, s.exitedZero); last != nil {
 		falls++
+		at = s.exitTime(last)
 	}
 	seen := ptr.Deref(s.st.SeenRestarts, 0)
 	if falls <= seen {
@@ -47,15 +49,23 @@ func (s *slice) observeFalls() {
 		return
 	}
 	s.rose = true
-	if s.obs.Job.Headless || !s.obs.Job.EverRunning || s.headUnsteady(s.now) {
+	if s.obs.Job.Headless || !s.obs.Job.EverRunning || s.headUnsteady(at) {
 		return
 	}
 	s.st.PendingCharges = append(clip(s.st.PendingCharges), v1.PendingCharge{
-		Time: metav1.NewTime(s.now), Count: falls - seen,
+		Time: metav1.NewTime(at), Count: falls - seen,
 	})
 	if n := len(s.st.PendingCharges); n > maxPending {
 		s.st.PendingCharges = s.st.PendingCharges[n-maxPending:]
 	}
+}
+
+// exitTime is when the pod's worker container ended, by its own account.
+func (s *slice) exitTime(pod *Pod) time.Time {
+	if pod.Exited && !pod.ExitedAt.IsZero() && pod.ExitedAt.Before(s.now) {
+		return pod.ExitedAt.Truncate(time.Second)
+	}
+	return s.now
 }
 
 // clip makes the next append copy, so that the observation stays as it is.

@@ -250,7 +250,7 @@ func (s *slice) workerFailed() bool {
 			why: fmt.Sprintf("Worker %d exited with 0 although the job goes on.", s.exitedZero.Index),
 		})
 	case s.rose:
-		s.set(v1.SliceRestarting, v1.ReasonWorkerFailed, s.exitWords(s.mostRestart)+" It is restarted in place. "+s.budgetWords())
+		s.set(v1.SliceRestarting, v1.ReasonWorkerFailed, s.exitWords(s.mostFallen)+" It is restarted in place. "+s.budgetWords())
 	case s.down != nil:
 		s.set(v1.SliceRestarting, v1.ReasonWorkerFailed, s.exitWords(s.down)+" It is restarted in place. "+s.budgetWords())
 	default:

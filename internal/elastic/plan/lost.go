@@ -19,8 +19,8 @@ func (s *slice) lost() bool {
 	}
 	if s.st.State != v1.SliceLost {
 		why := "Its workers ended too often."
-		if s.mostRestart != nil {
-			why = s.exitWords(s.mostRestart)
+		if s.mostFallen != nil {
+			why = s.exitWords(s.mostFallen)
 		}
 		s.st.HoldUntil = nil
 		s.set(v1.SliceLost, v1.ReasonWorkerFailed, fmt.Sprintf(

@@ -49,8 +49,8 @@ func (p *planner) spendBudgets() {
 	}
 	message += fmt.Sprintf(". The whole job restarts, charged: %d of %d whole restarts are used.",
 		p.obs.JobSet.RestartsCharged, p.obs.JobSet.MaxRestarts)
-	if worst.mostRestart != nil {
-		message = worst.exitWords(worst.mostRestart) + " " + message
+	if worst.mostFallen != nil {
+		message = worst.exitWords(worst.mostFallen) + " " + message
 	}
 	p.want(v1.ReasonWorkerFailed, message, true)
 }

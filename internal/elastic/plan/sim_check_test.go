@@ -70,15 +70,15 @@ func (w *world) checkRestart(a Action) {
 	case job.ElasticSlices > 0 || job.Headless:
 		w.fail("%s for a slice's fault: %s", a.Kind, a.Message)
 	}
-	w.truth.busy = false // from now on a restart is no surprise
+	w.truth.cause = true
 }
 
 // checkHeadRestarts: nobody restarts the job without a cause.
 func (w *world) checkHeadRestarts() {
-	if w.truth.busy && w.truth.headFaults == 0 {
+	if !w.truth.cause {
 		w.fail("the whole job restarted without a cause")
 	}
-	w.truth.headFaults = 0
+	w.truth.cause = false
 	if w.jobSet.RestartsCharged > w.jobSet.MaxRestarts {
 		w.fail("%d charged restarts of %d", w.jobSet.RestartsCharged, w.jobSet.MaxRestarts)
 	}

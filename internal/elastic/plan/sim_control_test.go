@@ -59,6 +59,10 @@ func (w *world) count(pod *simPod) {
 	}
 	pod.counted = true
 	if pod.Phase == PodSucceeded {
+		if c.done == nil {
+			c.done = map[int32]bool{}
+		}
+		c.done[pod.Index] = true
 		if c.CompletedIndexes++; c.CompletedIndexes == w.job.VMs {
 			c.Complete = true
 		}
@@ -71,7 +75,7 @@ func (w *world) count(pod *simPod) {
 // createPods makes the leader, and its followers once it is bound. A Failed
 // leader keeps the followers from being created (rule 13).
 func (w *world) createPods(i int, c *simChild) bool {
-	have, done := map[int32]bool{}, map[int32]bool{}
+	have := map[int32]bool{}
 	var leader *simPod
 	failedLeader := false
 	for _, pod := range w.pods[i] {
@@ -83,14 +87,13 @@ func (w *world) createPods(i int, c *simChild) bool {
 			continue
 		}
 		have[pod.Index] = true
-		done[pod.Index] = pod.Phase == PodSucceeded
 		if pod.Index == 0 {
 			leader = pod
 		}
 	}
 	changed := false
 	for index := range w.job.VMs {
-		if have[index] || index > 0 && (failedLeader || leader == nil || leader.Node == nil) {
+		if have[index] || c.done[index] || index > 0 && (failedLeader || leader == nil || leader.Node == nil) {
 			continue
 		}
 		w.pods[i] = append(w.pods[i], &simPod{
@@ -227,7 +230,6 @@ func (w *world) restart(charged bool) {
 			return
 		}
 		js.RestartsCharged++
-		w.truth.charged++
 	}
 	js.Restarts++
 	js.Restarting = true
@@ -292,6 +294,9 @@ func (w *world) admits(pool *simPool, i int, pod *simPod) bool {
 	for j, pods := range w.pods {
 		for _, other := range pods {
 			if other.Node == nil || other.Node.Pool != pool.name {
+				if j == i && other.Node != nil {
+					return false // pinned to where the slice is
+				}
 				continue
 			}
 			if j != i {

@@ -43,6 +43,7 @@ func (w *world) running(i int) []*simPod {
 // fall ends a worker container.
 func (w *world) fall(pod *simPod, code int32, message string) {
 	pod.Ready, pod.Down, pod.Exited, pod.ExitCode, pod.ExitMessage = false, true, true, code, message
+	pod.ExitedAt = w.now
 	pod.stage = w.now.Add(time.Duration(1+w.rng.IntN(5)) * time.Second)
 }
 
@@ -211,7 +212,7 @@ func (w *world) headHostDies() {
 		return
 	}
 	w.note("the head's host %s dies", h.Node.Name)
-	w.truth.headFaults++
+	w.truth.cause = true
 	w.hidden[h.Node].dead = w.now
 	w.hidden[h.Node].returns = w.now.Add(10 * time.Minute)
 }
@@ -222,7 +223,7 @@ func (w *world) evictHead() {
 		return
 	}
 	w.note("the head is evicted")
-	w.truth.headFaults++
+	w.truth.cause = true
 	h.Disrupted, h.Deleting, h.DeletionTime = "EvictionByEvictionAPI", true, w.now.Add(30*time.Second)
 	for i := range w.pods {
 		for _, pod := range w.running(i) {

@@ -62,11 +62,11 @@ type machine struct {
 
 type simChild struct {
 	ChildJob
-	slice    int32
-	backoff  time.Time
-	failAt   time.Time
-	fails    int
-	finalize bool
+	slice   int32
+	backoff time.Time
+	failAt  time.Time
+	fails   int
+	done    map[int32]bool // completed indexes
 }
 
 type world struct {
@@ -102,11 +102,9 @@ type world struct {
 // truth is what really happened, for the invariants.
 type truth struct {
 	ownFalls     []int32 // since the last whole restart
-	headFaults   int     // disruptions of the head
+	cause        bool    // something happened that may restart the whole job
 	headRestarts int
-	slicesEnded  bool // a slice's fault may end the job: its program cannot go on
-	charged      int32
-	busy         bool // the main container runs
+	busy         bool // the job has run
 }
 
 type fault struct {

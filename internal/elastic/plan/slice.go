@@ -53,13 +53,13 @@ type facts struct {
 	preempted   bool
 	deleted     *Pod
 
-	succeeded   int32
-	exitedZero  *Pod // succeeded by itself
-	ended       *Pod // Failed by its worker container's non-zero exit
-	badLeader   *Pod // Failed without that, index 0
-	down        *Pod // its worker container has ended and does not run
-	mostRestart *Pod
-	nominated   bool
+	succeeded  int32
+	exitedZero *Pod // succeeded by itself
+	ended      *Pod // Failed by its worker container's non-zero exit
+	badLeader  *Pod // Failed without that, index 0
+	down       *Pod // its worker container has ended and does not run
+	mostFallen *Pod
+	nominated  bool
 	// unschedulable is since when the first of the unbound pods is.
 	unschedulable time.Time
 }
@@ -94,8 +94,8 @@ func (f *facts) count(pod *Pod, policy *Policy, now time.Time) {
 	if pod.Deleting {
 		f.deleted = first(f.deleted, pod)
 	}
-	if pod.Restarts > 0 && (f.mostRestart == nil || pod.Restarts > f.mostRestart.Restarts) {
-		f.mostRestart = pod
+	if n := pod.falls(); n > 0 && (f.mostFallen == nil || n > f.mostFallen.falls()) {
+		f.mostFallen = pod
 	}
 	switch {
 	case pod.Phase == PodSucceeded:
@@ -158,6 +158,15 @@ func (f *facts) count(pod *Pod, policy *Policy, now time.Time) {
 	if bad == sound && pod.Ready && !pod.Deleting {
 		f.ready++
 	}
+}
+
+// falls is how often the pod's worker container has ended by itself: a
+// restart that the kubelet still waits with counts already.
+func (pod *Pod) falls() int32 {
+	if pod.Down && !pod.Deleting && !pod.Phase.Terminal() {
+		return pod.Restarts + 1
+	}
+	return pod.Restarts
 }
 
 func first(a, b *Pod) *Pod {

@@ -243,9 +243,11 @@ type Pod struct {
 	Restarts int32
 	// Down: the worker container has ended and does not run again yet.
 	Down bool
-	// Exited: ExitCode and ExitMessage are of the worker container's last
-	// end, present or previous.
+	// Exited: ExitedAt (finishedAt; zero if unknown), ExitCode and
+	// ExitMessage are of the worker container's last end, present or
+	// previous.
 	Exited      bool
+	ExitedAt    time.Time
 	ExitCode    int32
 	ExitMessage string
 }
