@@ -177,6 +177,9 @@ func (s *slice) carryOn() bool {
 	if !s.leaving() {
 		return false
 	}
+	if s.recovered() {
+		return false
+	}
 	if s.paused() && !(s.failedPod != nil && s.failedPod.Node.Gone) {
 		return true
 	}
@@ -193,6 +196,18 @@ func (s *slice) carryOn() bool {
 	if hold := s.st.HoldUntil; s.remaining == 0 && hold != nil && s.st.State != v1.SliceLost {
 		s.set(v1.SliceSuspended, s.st.Reason, s.holdWords(hold.Time))
 	}
+	return true
+}
+
+// recovered takes a decision back that nobody has acted on, where the slice
+// is well again by now.
+func (s *slice) recovered() bool {
+	if s.in.Child.Deleting || !s.allReady() || s.signal() || s.st.State == v1.SliceLost ||
+		s.st.Reason == v1.ReasonRequested || s.st.Reason == v1.ReasonMaintenance {
+		return false
+	}
+	s.st.LeavingJobUID, s.st.HoldUntil = "", nil
+	s.st.Replacements = ptr.To(max(0, ptr.Deref(s.st.Replacements, 0)-1))
 	return true
 }
 
