@@ -96,7 +96,7 @@ func series(t *testing.T) []string {
 	t.Helper()
 	r := &registerer{}
 	metrics.NewRecorder(r)
-	r.MustRegister(metrics.NewCollector(client.Reader(nil), clock.RealClock{}, nil))
+	r.MustRegister(metrics.NewCollector(client.Reader(nil), clock.RealClock{}))
 	descs := make(chan *prometheus.Desc)
 	go func() {
 		defer close(descs)

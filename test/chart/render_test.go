@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,9 +21,36 @@ const root = "../.."
 
 // tool runs one of the pinned tools in the repository's top folder, and
 // returns what it prints. An error holds what the tool said.
-func tool(t *testing.T, args ...string) (string, error) {
+func tool(t *testing.T, name string, args ...string) (string, error) {
 	t.Helper()
-	return run(t, append([]string{"go", "tool", "-modfile=go.tools.mod"}, args...)...)
+	find, ok := tools[name]
+	if !ok {
+		t.Fatalf("no tool is called %s", name)
+	}
+	path, err := find()
+	if err != nil {
+		return "", err
+	}
+	return run(t, append([]string{path}, args...)...)
+}
+
+// tools find the executables, which the go command builds and keeps; to ask
+// it once a test run saves seconds each time.
+var tools = map[string]func() (string, error){
+	"helm":      sync.OnceValues(func() (string, error) { return find("helm") }),
+	"kustomize": sync.OnceValues(func() (string, error) { return find("kustomize") }),
+}
+
+func find(name string) (string, error) {
+	cmd := exec.Command("go", "tool", "-modfile=go.tools.mod", "-n", name)
+	cmd.Dir = root
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("building %s: %w\n%s", name, err, stderr.String())
+	}
+	return strings.TrimSpace(string(out)), nil
 }
 
 func run(t *testing.T, args ...string) (string, error) {
@@ -40,7 +68,7 @@ func run(t *testing.T, args ...string) (string, error) {
 // template renders the chart.
 func template(t *testing.T, args ...string) (objects, error) {
 	t.Helper()
-	out, err := tool(t, append([]string{"helm", "template", "--namespace=pathways-job-system", "pathways-job", "charts/pathways-job"}, args...)...)
+	out, err := tool(t, "helm", append([]string{"template", "--namespace=pathways-job-system", "pathways-job", "charts/pathways-job"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
