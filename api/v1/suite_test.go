@@ -6,8 +6,10 @@ import (
 	"os"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"pathways.domain/pathways-job/internal/testing/envtest"
 )
@@ -26,6 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
+	log.SetLogger(logr.Discard())
 	env, err := envtest.Start(context.Background(), envtest.Options{Policies: true})
 	if err != nil {
 		return 1, err
