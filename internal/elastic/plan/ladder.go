@@ -250,6 +250,7 @@ func (s *slice) workerFailed() bool {
 			why: fmt.Sprintf("Worker %d exited with 0 although the job goes on.", s.exitedZero.Index),
 		})
 	case s.rose:
+		s.wake(s.now.Add(time.Second)) // it may be Ready again already
 		s.set(v1.SliceRestarting, v1.ReasonWorkerFailed, s.exitWords(s.mostFallen)+" It is restarted in place. "+s.budgetWords())
 	case s.down != nil:
 		s.set(v1.SliceRestarting, v1.ReasonWorkerFailed, s.exitWords(s.down)+" It is restarted in place. "+s.budgetWords())

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -257,6 +258,7 @@ func (w *world) operate() bool {
 		w.wait(d.Wake)
 	}
 	w.tell(&d)
+	changed := !equality.Semantic.DeepEqual(w.job.Status.Slices, d.Slices)
 	w.write(&d)
 	for _, a := range d.Actions {
 		if w.crashOps > 0 && w.rng.IntN(w.crashOps) == 0 {
@@ -267,7 +269,7 @@ func (w *world) operate() bool {
 		}
 		w.do(a)
 	}
-	return len(d.Actions) > 0
+	return changed || len(d.Actions) > 0
 }
 
 func (w *world) write(d *Decision) {
