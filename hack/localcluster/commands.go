@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -166,7 +167,7 @@ func status(_ context.Context, args []string) error {
 	case slices.Contains(values(running), false):
 		return fmt.Errorf("not all programs run; their logs are in %s", filepath.Join(folder, "logs"))
 	case !state.Ready:
-		return fmt.Errorf("the cluster is still booting")
+		return errors.New("the cluster is still booting")
 	}
 	return nil
 }
@@ -244,7 +245,7 @@ func (e extraArgs) String() string { return "" }
 func (e extraArgs) Set(s string) error {
 	name, arg, ok := strings.Cut(s, "=")
 	if !ok {
-		return fmt.Errorf("want NAME=ARGUMENT, such as kube-apiserver=--v=2")
+		return errors.New("want NAME=ARGUMENT, such as kube-apiserver=--v=2")
 	}
 	e[name] = append(e[name], arg)
 	return nil

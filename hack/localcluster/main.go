@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("no command is called %q", args[0])
 	}
 	fmt.Fprint(os.Stderr, usage)
-	return fmt.Errorf("no command")
+	return errors.New("no command")
 }
 
 // parse parses a command's flags, and refuses arguments after them.

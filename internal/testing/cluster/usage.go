@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -60,5 +61,5 @@ func parseUsage(stat, status []byte) (Usage, error) {
 		}
 		return Usage{CPU: ticks * clockTick, PeakRSS: kib << 10}, nil
 	}
-	return Usage{}, fmt.Errorf("status of the process has no VmHWM: it has ended")
+	return Usage{}, errors.New("status of the process has no VmHWM: it has ended")
 }

@@ -19,7 +19,7 @@ import (
 const DefaultNodeMonitorGracePeriod = 50 * time.Second
 
 // bootTimeout bounds a boot: it takes about 6 s on two idle cores.
-const bootTimeout = 3 * time.Minute
+const bootTimeout = 5 * time.Minute
 
 // Options of a cluster.
 type Options struct {

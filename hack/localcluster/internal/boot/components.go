@@ -55,8 +55,6 @@ func (o Options) components(l layout, p ports) map[string]component {
 				"--initial-advertise-peer-urls=" + peer,
 				"--initial-cluster=localcluster=" + peer,
 				"--unsafe-no-fsync", // it need not survive a loss of power
-				"--auto-compaction-mode=periodic",
-				"--auto-compaction-retention=10m",
 				"--quota-backend-bytes=8589934592",
 				"--log-level=warn",
 			},

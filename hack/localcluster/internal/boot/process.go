@@ -86,7 +86,9 @@ func stop(dir string, processes []Process) error {
 	if _, err := signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	for begun := time.Now(); ; {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for begun := time.Now(); ; <-tick.C {
 		left, err := signal(0)
 		if err != nil || len(left) == 0 {
 			return err
@@ -99,6 +101,5 @@ func stop(dir string, processes []Process) error {
 		if time.Since(begun) > 10*time.Second {
 			return fmt.Errorf("%s (process %d) does not end", left[0].Name, left[0].PID)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }

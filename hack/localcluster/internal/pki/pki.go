@@ -37,7 +37,10 @@ func NewAuthority(name string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := newTemplate(pkix.Name{CommonName: name})
+	template, err := newTemplate(pkix.Name{CommonName: name})
+	if err != nil {
+		return nil, err
+	}
 	template.IsCA = true
 	template.BasicConstraintsValid = true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
@@ -54,7 +57,10 @@ func NewAuthority(name string) (*Authority, error) {
 
 // Serving makes a certificate for servers on 127.0.0.1, under those DNS names and IP addresses too.
 func (a *Authority) Serving(names ...string) (Pair, error) {
-	template := newTemplate(pkix.Name{CommonName: "localhost"})
+	template, err := newTemplate(pkix.Name{CommonName: "localhost"})
+	if err != nil {
+		return Pair{}, err
+	}
 	template.DNSNames = []string{"localhost"}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	for _, name := range names {
@@ -70,7 +76,10 @@ func (a *Authority) Serving(names ...string) (Pair, error) {
 
 // Client makes a certificate by which the API server knows a user and its groups.
 func (a *Authority) Client(user string, groups ...string) (Pair, error) {
-	template := newTemplate(pkix.Name{CommonName: user, Organization: groups})
+	template, err := newTemplate(pkix.Name{CommonName: user, Organization: groups})
+	if err != nil {
+		return Pair{}, err
+	}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	return a.sign(template)
 }
@@ -120,10 +129,10 @@ func (p Pair) Write(dir, cert, key string) error {
 	return os.WriteFile(filepath.Join(dir, key), p.Key, 0o600)
 }
 
-func newTemplate(subject pkix.Name) *x509.Certificate {
+func newTemplate(subject pkix.Name) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
-		panic(err) // the system's source of randomness does not fail
+		return nil, err
 	}
 	now := time.Now()
 	return &x509.Certificate{
@@ -131,7 +140,7 @@ func newTemplate(subject pkix.Name) *x509.Certificate {
 		Subject:      subject,
 		NotBefore:    now.Add(-time.Hour),
 		NotAfter:     now.Add(lifetime),
-	}
+	}, nil
 }
 
 func encode(kind string, der []byte) []byte {

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -33,7 +34,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
-		return fmt.Errorf("no command")
+		return errors.New("no command")
 	}
 	c, err := cluster.Attach(os.Getenv(cluster.DirEnv))
 	if err != nil {
@@ -48,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 	command, ok := commands[args[0]]
 	if !ok || len(args) != 2 {
 		fmt.Fprint(os.Stderr, usage)
-		return fmt.Errorf("want a command and one name")
+		return errors.New("want a command and one name")
 	}
 	return command(ctx, args[1])
 }
@@ -66,7 +67,7 @@ func create(ctx context.Context, c *cluster.Cluster, args []string) error {
 		return err
 	}
 	if p.Name == "" {
-		return fmt.Errorf("create: -name is missing")
+		return errors.New("create: -name is missing")
 	}
 	names, err := c.CreatePool(ctx, p)
 	if err != nil {
