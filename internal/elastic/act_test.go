@@ -29,10 +29,13 @@ type actionCase struct {
 	before func(context.Context, *world)
 	// done must hold after the action, and after doing it twice.
 	done func(context.Context, *world)
+	// byName: what it is about has no UID.
+	byName bool
 }
 
 var actionCases = map[string]actionCase{
 	"fence a pool": {
+		byName: true,
 		action: func(context.Context, *world) plan.Action {
 			return plan.Action{Kind: plan.FencePool, Pool: "p0"}
 		},
@@ -155,6 +158,7 @@ var actionCases = map[string]actionCase{
 		},
 	},
 	"take the replace-slice annotation off": {
+		byName: true,
 		before: func(ctx context.Context, w *world) {
 			w.job.Annotations = map[string]string{v1.AnnotationReplaceSlice: "0", "other": "stays"}
 			Expect(api.Update(ctx, w.job)).To(Succeed())
@@ -206,12 +210,12 @@ var _ = Describe("An action", func() {
 			}
 		})
 
+		if tc.byName {
+			continue
+		}
 		It("leaves another object of that name alone: "+name, func(ctx SpecContext) {
 			w := newWorld(ctx, 1)
 			x := tc.action(ctx, w)
-			if x.UID == "" {
-				Skip("it goes by name alone")
-			}
 			x.UID = types.UID("00000000-0000-0000-0000-000000000000")
 			before := w.dump(ctx)
 			Expect(w.actor(api).do(ctx, w.job, x)).To(Succeed())

@@ -227,6 +227,7 @@ func (w *world) reconciler(c client.Client) *Reconciler {
 
 func (w *world) reconcile(ctx context.Context, r *Reconciler) (ctrl.Result, error) {
 	w.clock.Step(2 * time.Second) // past the least time between two status patches
+	r.observer.pools.invalidate() // as an event of a node does
 	return r.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.job)})
 }
 

@@ -1,0 +1,402 @@
+package elastic
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	v1 "pathways.domain/pathways-job/api/v1"
+	"pathways.domain/pathways-job/internal/elastic/plan"
+	"pathways.domain/pathways-job/internal/testing/wrappers"
+)
+
+var errNo = errors.New("no")
+
+// killHost makes the first host of a pool Unknown and lets its slice-mate's
+// pod be not Ready, as the kubelet's silence does.
+func (w *world) killHost(ctx context.Context, pool string) {
+	GinkgoHelper()
+	w.setReady(ctx, pool+"-0", corev1.ConditionUnknown)
+}
+
+// unwritable refuses to write any status.
+type unwritable struct{ client.Client }
+
+func (c unwritable) Status() client.SubResourceWriter { return noStatus{c.Client.Status()} }
+
+type noStatus struct{ client.SubResourceWriter }
+
+func (noStatus) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+	return errNo
+}
+
+// hiding is a cache that does not know a node yet, or no more.
+type hiding struct {
+	client.Client
+	node string
+}
+
+func (c hiding) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if _, ok := o.(*corev1.Node); ok && key.Name == c.node {
+		return apierrors.NewNotFound(corev1.Resource("nodes"), key.Name)
+	}
+	return c.Client.Get(ctx, key, o, opts...)
+}
+
+func (c hiding) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := c.Client.List(ctx, list, opts...)
+	if nodes, ok := list.(*corev1.NodeList); ok {
+		nodes.Items = slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == c.node })
+	}
+	return err
+}
+
+var _ = Describe("The elastic sub-controller", func() {
+	It("sets slices and conditions at its first look", func(ctx SpecContext) {
+		w := newWorld(ctx, 2)
+		_, err := w.reconcile(ctx, w.reconciler(api))
+		Expect(err).NotTo(HaveOccurred())
+		status := w.getPathwaysJob(ctx).Status
+		Expect(status.SliceSummary).To(Equal("2/2"))
+		Expect(status.ReadySlices).To(HaveValue(BeEquivalentTo(2)))
+		Expect(status.TotalSlices).To(HaveValue(BeEquivalentTo(2)))
+		Expect(status.Slices).To(HaveLen(2))
+		for i, s := range status.Slices {
+			Expect(s.State).To(Equal(v1.SliceReady))
+			Expect(s.NodePool).To(Equal([]string{"p0", "p1"}[i]))
+		}
+		for _, t := range []string{v1.ConditionSlicesReady, v1.ConditionHealthy} {
+			c := meta.FindStatusCondition(status.Conditions, t)
+			Expect(c).NotTo(BeNil(), t)
+			Expect(c.Status).To(BeEquivalentTo("True"), "%s: %s", t, c.Message)
+			Expect(c.Reason).NotTo(BeEmpty())
+			Expect(c.Message).NotTo(BeEmpty())
+		}
+	})
+
+	It("sets conditions before there is a JobSet", func(ctx SpecContext) {
+		w := newWorld(ctx, 1)
+		Expect(api.Delete(ctx, w.jobSet)).To(Succeed())
+		_, err := w.reconcile(ctx, w.reconciler(api))
+		Expect(err).NotTo(HaveOccurred())
+		status := w.getPathwaysJob(ctx).Status
+		Expect(status.SliceSummary).To(Equal("0/1"))
+		Expect(meta.IsStatusConditionFalse(status.Conditions, v1.ConditionSlicesReady)).To(BeTrue())
+	})
+
+	It("writes nothing while nothing changes", func(ctx SpecContext) {
+		w := newWorld(ctx, 2)
+		r := w.reconciler(api)
+		for range 2 {
+			_, err := w.reconcile(ctx, r)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		before := w.dump(ctx)
+		for _, again := range []*Reconciler{r, w.reconciler(api)} {
+			_, err := w.reconcile(ctx, again)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(w.dump(ctx)).To(Equal(before))
+	})
+
+	It("leaves the jobs of others alone", func(ctx SpecContext) {
+		w := newWorld(ctx, 1, func(m *wrappers.PathwaysJobWrapper) { m.ManagedBy("example.com/other") })
+		before := w.dump(ctx)
+		_, err := w.reconcile(ctx, w.reconciler(api))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.dump(ctx)).To(Equal(before))
+	})
+
+	It("moves a slice off a dead host, and leaves the others and the head alone", func(ctx SpecContext) {
+		w := newWorld(ctx, 3)
+		r := w.reconciler(api)
+		_, err := w.reconcile(ctx, r)
+		Expect(err).NotTo(HaveOccurred())
+		w.told()
+		w.killHost(ctx, "p1")
+		_, err = w.reconcile(ctx, r)
+		Expect(err).NotTo(HaveOccurred())
+
+		status := w.getPathwaysJob(ctx).Status
+		Expect(status.Slices[1].State).To(Equal(v1.SliceReplacing))
+		Expect(status.Slices[1].Reason).To(Equal(v1.ReasonHostFailed))
+		Expect(status.Slices[1].Replacements).To(HaveValue(BeEquivalentTo(1)))
+		Expect(status.Slices[1].Restarts).To(HaveValue(BeEquivalentTo(0)), "nothing is charged")
+		Expect(fenceOf(w.getNode(ctx, "p1-0"))).NotTo(BeNil())
+		Expect(fenceOf(w.getNode(ctx, "p1-1"))).NotTo(BeNil())
+		Expect(w.getJob(ctx, v1.WorkerReplicatedJob, 1).DeletionTimestamp).NotTo(BeNil())
+		expectGone(ctx, w, podName(v1.WorkerReplicatedJob, 1, 0))
+		for _, i := range []int{0, 2} {
+			Expect(w.getJob(ctx, v1.WorkerReplicatedJob, i).DeletionTimestamp).To(BeNil())
+			Expect(w.getPod(ctx, v1.WorkerReplicatedJob, i, 0).DeletionTimestamp).To(BeNil())
+		}
+		Expect(w.getPod(ctx, v1.HeadReplicatedJob, 0, 0).DeletionTimestamp).To(BeNil())
+		Expect(w.told()).To(ConsistOf(ContainSubstring(plan.EventSliceReplacing)))
+	})
+
+	It("acts only after it has written what it is about to do", func(ctx SpecContext) {
+		w := newWorld(ctx, 3)
+		_, err := w.reconcile(ctx, w.reconciler(api))
+		Expect(err).NotTo(HaveOccurred())
+		w.killHost(ctx, "p0")
+		unwritten := unwritable{api}
+		before := w.dump(ctx)
+		_, err = w.reconcile(ctx, w.reconciler(unwritten))
+		Expect(err).To(MatchError(errNo))
+		Expect(w.dump(ctx)).To(Equal(before))
+		Expect(fenceOf(w.getNode(ctx, "p0-0"))).To(BeNil())
+	})
+
+	It("finishes what a killed operator began, and doubles nothing", func(ctx SpecContext) {
+		w := newWorld(ctx, 3)
+		_, err := w.reconcile(ctx, w.reconciler(api))
+		Expect(err).NotTo(HaveOccurred())
+		w.told()
+		w.killHost(ctx, "p0")
+		killed := interceptor.NewClient(api, interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				return errNo
+			},
+			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return errNo },
+		})
+		_, err = w.reconcile(ctx, w.reconciler(killed))
+		Expect(err).To(MatchError(errNo))
+		status := w.getPathwaysJob(ctx).Status
+		Expect(status.Slices[0].State).To(Equal(v1.SliceReplacing))
+		Expect(w.getJob(ctx, v1.WorkerReplicatedJob, 0).DeletionTimestamp).To(BeNil())
+
+		for range 2 {
+			_, err = w.reconcile(ctx, w.reconciler(api))
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(w.getJob(ctx, v1.WorkerReplicatedJob, 0).DeletionTimestamp).NotTo(BeNil())
+		Expect(fenceOf(w.getNode(ctx, "p0-1"))).NotTo(BeNil())
+		status = w.getPathwaysJob(ctx).Status
+		Expect(status.Slices[0].Replacements).To(HaveValue(BeEquivalentTo(1)))
+		Expect(status.History).To(HaveLen(1))
+		replacing := 0
+		for _, e := range w.told() {
+			if strings.Contains(e, plan.EventSliceReplacing) {
+				replacing++
+			}
+		}
+		Expect(replacing).To(Equal(1))
+	})
+
+	It("does not act on a job that has changed since it was read", func(ctx SpecContext) {
+		w := newWorld(ctx, 3)
+		_, err := w.reconcile(ctx, w.reconciler(api))
+		Expect(err).NotTo(HaveOccurred())
+		w.killHost(ctx, "p0")
+		stale := w.getPathwaysJob(ctx)
+		newer := stale.DeepCopy()
+		newer.Annotations = map[string]string{v1.AnnotationSliceRepair: v1.SliceRepairDisabled}
+		Expect(api.Update(ctx, newer)).To(Succeed())
+		behind := interceptor.NewClient(api, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if job, ok := o.(*v1.PathwaysJob); ok {
+					stale.DeepCopyInto(job)
+					return nil
+				}
+				return c.Get(ctx, key, o, opts...)
+			},
+		})
+		result, err := w.reconcile(ctx, w.reconciler(behind))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result.RequeueAfter).To(BeNumerically(">", 0))
+		Expect(w.getJob(ctx, v1.WorkerReplicatedJob, 0).DeletionTimestamp).To(BeNil())
+		Expect(fenceOf(w.getNode(ctx, "p0-0"))).To(BeNil())
+	})
+
+	for name, change := range map[string]func(*world){
+		"DryRun":         func(w *world) { w.options.Mode = plan.DryRun },
+		"Off":            func(w *world) { w.options.Mode = plan.Off },
+		"the annotation": func(w *world) {},
+	} {
+		It("only observes with "+name, func(ctx SpecContext) {
+			w := newWorld(ctx, 3, func(m *wrappers.PathwaysJobWrapper) {
+				if name == "the annotation" {
+					m.Annotation(v1.AnnotationSliceRepair, v1.SliceRepairDisabled)
+				}
+			})
+			change(w)
+			r := w.reconciler(api)
+			_, err := w.reconcile(ctx, r)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(w.getPathwaysJob(ctx).Status.SliceSummary).To(Equal("3/3"))
+			w.killHost(ctx, "p0")
+			p := w.getPod(ctx, v1.WorkerReplicatedJob, 0, 0)
+			p.Status.Conditions[0].Status = corev1.ConditionFalse
+			Expect(api.Status().Update(ctx, p)).To(Succeed())
+			_, err = w.reconcile(ctx, r)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(w.getPathwaysJob(ctx).Status.SliceSummary).To(Equal("2/3"))
+			Expect(w.getJob(ctx, v1.WorkerReplicatedJob, 0).DeletionTimestamp).To(BeNil())
+			Expect(fenceOf(w.getNode(ctx, "p0-0"))).To(BeNil())
+			if name == "DryRun" {
+				Expect(w.told()).To(ContainElement(ContainSubstring(plan.EventWouldAct)))
+			}
+		})
+	}
+
+	It("believes only a live read that a node is gone", func(ctx SpecContext) {
+		w := newWorld(ctx, 3)
+		_, err := w.reconcile(ctx, w.reconciler(api))
+		Expect(err).NotTo(HaveOccurred())
+		lagging := New(indexed{hiding{api, "p0-0"}}, api, w.recorder, w.options)
+		_, err = w.reconcile(ctx, lagging)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.getJob(ctx, v1.WorkerReplicatedJob, 0).DeletionTimestamp).To(BeNil())
+
+		Expect(api.Delete(ctx, w.getNode(ctx, "p0-0"))).To(Succeed())
+		_, err = w.reconcile(ctx, w.reconciler(api))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.getJob(ctx, v1.WorkerReplicatedJob, 0).DeletionTimestamp).NotTo(BeNil())
+		Expect(w.getPathwaysJob(ctx).Status.Slices[0].Reason).To(Equal(v1.ReasonHostFailed))
+	})
+
+	It("releases the holds of a job that is gone", func(ctx SpecContext) {
+		w := newWorld(ctx, 1)
+		j := w.getJob(ctx, v1.WorkerReplicatedJob, 0)
+		j.Finalizers = append(j.Finalizers, v1.FinalizerHold)
+		Expect(api.Update(ctx, j)).To(Succeed())
+		Expect(api.Delete(ctx, w.job)).To(Succeed())
+		_, err := w.reconcile(ctx, w.reconciler(api))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.getJob(ctx, v1.WorkerReplicatedJob, 0).Finalizers).To(BeEmpty())
+	})
+
+	It("waits with a patch that comes too soon after the last", func(ctx SpecContext) {
+		w := newWorld(ctx, 3)
+		r := w.reconciler(api)
+		_, err := w.reconcile(ctx, r)
+		Expect(err).NotTo(HaveOccurred())
+		w.killHost(ctx, "p0")
+		result, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.job)})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result.RequeueAfter).To(BeNumerically("~", time.Second, time.Second))
+		Expect(w.getJob(ctx, v1.WorkerReplicatedJob, 0).DeletionTimestamp).To(BeNil())
+	})
+})
+
+var _ = Describe("The fence controller", func() {
+	fences := func(w *world) *FenceReconciler { return NewFences(indexed{api}, w.options) }
+	look := func(ctx context.Context, w *world) {
+		GinkgoHelper()
+		_, err := fences(w).Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: "spare"}})
+		Expect(err).NotTo(HaveOccurred())
+	}
+	fenced := func(ctx context.Context, change ...func(*wrappers.PathwaysJobWrapper)) *world {
+		GinkgoHelper()
+		w := newWorld(ctx, 1, change...)
+		Expect(w.actor(api).do(ctx, w.job, plan.Action{Kind: plan.FencePool, Pool: "spare"})).To(Succeed())
+		return w
+	}
+	standing := func(ctx context.Context, w *world) int {
+		GinkgoHelper()
+		n := 0
+		for _, name := range []string{"spare-0", "spare-1"} {
+			if fenceOf(w.getNode(ctx, name)) != nil {
+				n++
+			}
+		}
+		return n
+	}
+
+	It("lifts the fence of a pool that is whole", func(ctx SpecContext) {
+		w := fenced(ctx)
+		look(ctx, w)
+		Expect(standing(ctx, w)).To(BeZero())
+		Expect(w.getNode(ctx, "spare-0").Spec.Taints).To(HaveLen(1), "the taint of TPU nodes stays")
+		look(ctx, w)
+	})
+
+	It("keeps it while a host is not Ready", func(ctx SpecContext) {
+		w := fenced(ctx)
+		w.setReady(ctx, "spare-1", corev1.ConditionUnknown)
+		look(ctx, w)
+		Expect(standing(ctx, w)).To(Equal(2))
+		w.setReady(ctx, "spare-1", corev1.ConditionTrue)
+		look(ctx, w)
+		Expect(standing(ctx, w)).To(BeZero())
+	})
+
+	It("keeps it while a node is missing, and counts one that comes without it", func(ctx SpecContext) {
+		w := fenced(ctx)
+		Expect(api.Delete(ctx, w.getNode(ctx, "spare-1"))).To(Succeed())
+		look(ctx, w)
+		Expect(fenceOf(w.getNode(ctx, "spare-0"))).NotTo(BeNil())
+		w.node(ctx, "spare-1", w.getNode(ctx, "spare-0").Labels)
+		look(ctx, w)
+		Expect(standing(ctx, w)).To(BeZero())
+	})
+
+	It("keeps it while pods of the job still stop there", func(ctx SpecContext) {
+		w := fenced(ctx)
+		p := w.pod(ctx, v1.WorkerReplicatedJob, 0, 7, "spare-0")
+		Expect(api.Delete(ctx, p, client.GracePeriodSeconds(600))).To(Succeed())
+		look(ctx, w)
+		Expect(standing(ctx, w)).To(Equal(2))
+		Expect(api.Delete(ctx, p, client.GracePeriodSeconds(0))).To(Succeed())
+		look(ctx, w)
+		Expect(standing(ctx, w)).To(BeZero())
+	})
+
+	It("lifts it when the job is gone, though the pool is broken", func(ctx SpecContext) {
+		w := fenced(ctx)
+		w.setReady(ctx, "spare-1", corev1.ConditionUnknown)
+		Expect(api.Delete(ctx, w.job)).To(Succeed())
+		look(ctx, w)
+		Expect(standing(ctx, w)).To(BeZero())
+	})
+
+	It("leaves no fence on a node where a write was lost", func(ctx SpecContext) {
+		w := fenced(ctx)
+		failing := interceptor.NewClient(api, interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				if o.GetName() == "spare-1" {
+					return apierrors.NewConflict(corev1.Resource("nodes"), o.GetName(), errNo)
+				}
+				return c.Patch(ctx, o, p, opts...)
+			},
+		})
+		result, err := NewFences(indexed{failing}, w.options).Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: "spare"}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result.RequeueAfter).To(BeNumerically(">", 0))
+		Expect(standing(ctx, w)).To(Equal(1))
+		look(ctx, w)
+		Expect(standing(ctx, w)).To(BeZero())
+	})
+
+	It("lifts a fence that was for a limited time", func(ctx SpecContext) {
+		w := fenced(ctx)
+		w.setReady(ctx, "spare-1", corev1.ConditionUnknown)
+		job := w.getPathwaysJob(ctx)
+		job.Status.Slices = []v1.SliceStatus{{
+			Index: ptr.To[int32](0), State: v1.SlicePending, Reason: v1.ReasonPartiallyScheduled,
+			Fence: &v1.SliceFence{Pool: "spare", Until: ptr.To(metav1.NewTime(w.clock.Now().Add(5 * time.Minute)))},
+		}}
+		Expect(api.Status().Update(ctx, job)).To(Succeed())
+		result, err := fences(w).Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: "spare"}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result.RequeueAfter).To(BeNumerically("~", 5*time.Minute, time.Second))
+		Expect(standing(ctx, w)).To(Equal(2))
+		w.clock.Step(5 * time.Minute)
+		look(ctx, w)
+		Expect(standing(ctx, w)).To(BeZero())
+	})
+})
