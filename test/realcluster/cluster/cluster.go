@@ -132,6 +132,7 @@ func Build(ctx context.Context, progress io.Writer) error {
 		"standin":     {"-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "./test/standin"},
 		"manager":     goFlags(operator.build),
 		"realcluster": {"./test/realcluster"},
+		"helm":        {"-modfile=go.tools.mod", "helm.sh/helm/v4/cmd/helm"},
 	} {
 		fmt.Fprintf(progress, "building %s\n", name)
 		cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-o", program(name)}, args...)...)

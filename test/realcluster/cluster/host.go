@@ -19,6 +19,7 @@ var private = map[string]string{
 	"/tmp":             "tmp",
 	"/var/log":         "log",
 	"/var/lib/kubelet": "kubelet",
+	"/var/lib/cni":     "cni-lib",
 	"/run/containerd":  "containerd-run",
 }
 

@@ -25,7 +25,7 @@ func InstallOperator(ctx context.Context, progress io.Writer, values ...string) 
 	}
 	began := time.Now()
 	args := []string{
-		"tool", "-modfile=go.tools.mod", "helm", "upgrade", "--install", operatorRelease, "charts/pathways-job",
+		"upgrade", "--install", operatorRelease, "charts/pathways-job",
 		"--namespace", OperatorNamespace, "--create-namespace", "--wait", "--timeout", "2m",
 		"--set", "image.repository=" + ImageOperator, "--set", "image.tag=" + TagLatest, "--set", "image.pullPolicy=Always",
 		"--set", "manager.serverImage=" + ImageServer, "--set", "manager.proxyImage=" + ImageProxy,
@@ -33,9 +33,9 @@ func InstallOperator(ctx context.Context, progress io.Writer, values ...string) 
 	for _, v := range values {
 		args = append(args, "--set", v)
 	}
-	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd := exec.CommandContext(ctx, program("helm"), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = repo, progress, progress
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+Kubeconfig(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+Kubeconfig())
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("install the operator by its chart: %w", err)
 	}
