@@ -29,32 +29,32 @@ import (
 )
 
 // training is a PathwaysJob that trains until it is told that it is enough.
-type training struct {
-	job *v1.PathwaysJob
-	// args of the program.
-	args []string
-}
+type training struct{ job *v1.PathwaysJob }
 
 var jobs = 0
 
-// newTraining describes a job of its own namespace; start creates it.
+// newTraining describes a job with a name and a bucket of its own; start
+// creates it.
 func newTraining(slices int32, args ...string) *training {
 	jobs++
-	name := fmt.Sprintf("train%d", jobs)
+	return namedTraining(fmt.Sprintf("train%d", jobs), slices, args...)
+}
+
+func namedTraining(name string, slices int32, args ...string) *training {
 	small := func(component v1.ComponentType) v1.CustomComponent {
 		return v1.CustomComponent{ComponentType: component, Resources: &corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")},
 		}}
 	}
 	store := []corev1.EnvVar{{Name: "STORAGE_EMULATOR_HOST", Value: cluster.ObjectStore}}
-	t := &training{}
-	t.args = append([]string{
-		"--steps=1000000", "--step_time=50ms", "--until=" + t.bucket(name) + "/enough", "--checkpoint=" + t.bucket(name) + "/checkpoint",
+	bucket := "gs://" + name
+	args = append([]string{
+		"--steps=1000000", "--step_time=50ms", "--until=" + bucket + "/enough", "--checkpoint=" + bucket + "/checkpoint",
 	}, args...)
-	t.job = &v1.PathwaysJob{
+	return &training{job: &v1.PathwaysJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
 		Spec: v1.PathwaysJobSpec{
-			PathwaysDir: t.bucket(name) + "/scratch",
+			PathwaysDir: bucket + "/scratch",
 			Workers: []v1.WorkerSpec{{
 				Type: cluster.MachineType, Topology: cluster.Topology, NumSlices: slices,
 				TerminationGracePeriodSeconds: ptr.To[int64](30),
@@ -62,7 +62,7 @@ func newTraining(slices int32, args ...string) *training {
 			Controller: v1.ControllerSpec{Template: &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				NodeSelector: map[string]string{cluster.LabelNodePool: "cpu"},
 				Containers: []corev1.Container{{
-					Name: "main", Image: cluster.ImageMain, Env: store, Args: t.args,
+					Name: "main", Image: cluster.ImageMain, Env: store, Args: args,
 				}},
 			}}},
 			CustomComponents: []v1.CustomComponent{
@@ -70,14 +70,18 @@ func newTraining(slices int32, args ...string) *training {
 				{ComponentType: v1.ComponentWorker, CustomEnv: store},
 			},
 		},
-	}
-	return t
+	}}
 }
 
-func (t *training) bucket(name string) string { return "gs://" + name }
-
-// start creates the job and waits until it trains on all its slices.
+// start creates the job and waits until it trains.
 func (t *training) start(ctx context.Context) {
+	GinkgoHelper()
+	t.create(ctx)
+	t.reaches(ctx, 5)
+}
+
+// create creates the job, and deletes it after the spec.
+func (t *training) create(ctx context.Context) {
 	GinkgoHelper()
 	Expect(k8s.Create(ctx, t.job)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
@@ -89,7 +93,18 @@ func (t *training) start(ctx context.Context) {
 			g.Expect(t.pods(ctx)).To(BeEmpty())
 		}).Should(Succeed(), "all pods of the job are gone")
 	}, NodeTimeout(3*time.Minute))
-	t.reaches(ctx, 5)
+}
+
+// component returns a component's customisation, made if need be.
+func (t *training) component(name v1.ComponentType) *v1.CustomComponent {
+	all := &t.job.Spec.CustomComponents
+	for i := range *all {
+		if (*all)[i].ComponentType == name {
+			return &(*all)[i]
+		}
+	}
+	*all = append(*all, v1.CustomComponent{ComponentType: name})
+	return &(*all)[len(*all)-1]
 }
 
 func (t *training) get(ctx context.Context) *v1.PathwaysJob {
