@@ -85,7 +85,7 @@ func (c Cache) build(ctx context.Context, t Tool, label string, progress io.Writ
 	if err != nil {
 		return err
 	}
-	src, err := c.writeModule(t, upstream)
+	src, err := c.writeModule(ctx, t, upstream)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func download(ctx context.Context, module, version string) (moduleInfo, error) {
 }
 
 // writeModule writes the generated module of the tool's own module, and returns its folder.
-func (c Cache) writeModule(t Tool, upstream moduleInfo) (string, error) {
+func (c Cache) writeModule(ctx context.Context, t Tool, upstream moduleInfo) (string, error) {
 	gomod, err := os.ReadFile(upstream.GoMod)
 	if err != nil {
 		return "", err
@@ -154,7 +154,15 @@ func (c Cache) writeModule(t Tool, upstream moduleInfo) (string, error) {
 			packages = append(packages, other.Package)
 		}
 	}
-	m, err := Generate(t.Module, t.Version, gomod, packages, c.Kubernetes)
+	k8s, err := download(ctx, kubernetesPath, c.Kubernetes)
+	if err != nil {
+		return "", err
+	}
+	k8sGoMod, err := os.ReadFile(k8s.GoMod)
+	if err != nil {
+		return "", err
+	}
+	m, err := Generate(t.Module, t.Version, gomod, packages, Kubernetes{Version: c.Kubernetes, GoMod: k8sGoMod})
 	if err != nil {
 		return "", err
 	}

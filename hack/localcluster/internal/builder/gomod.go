@@ -7,8 +7,11 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
 )
+
+const kubernetesPath = "k8s.io/kubernetes"
 
 // stagingPrefix is where k8s.io/kubernetes keeps the modules that it publishes under their own names.
 const stagingPrefix = "./staging/src/"
@@ -18,18 +21,29 @@ type Module struct {
 	GoMod, Tools string
 }
 
+// Kubernetes is the release that the cluster runs.
+type Kubernetes struct {
+	Version string // of k8s.io/kubernetes
+	GoMod   []byte // of that version
+}
+
 // Generate returns a module that requires path at version and imports packages, so that they can be built in it.
 //
 // upstream is the go.mod of path at version. Its go directive is taken over, and each replacement of a module by
 // a directory below staging/src (k8s.io/kubernetes has some thirty) becomes one by the published version of
 // that module: v0.36.3 of k8s.io/api belongs to v1.36.3 of k8s.io/kubernetes.
 //
-// Libraries of Kubernetes that upstream requires in an older patch release than that of kubernetes, but of the same
-// minor one, are raised to it: they are compiled for Kubernetes anyway, and are most of the work.
-func Generate(path, version string, upstream []byte, packages []string, kubernetes string) (Module, error) {
+// Where kubernetes, the go.mod of the Kubernetes that is built too, requires a later version of what upstream
+// requires, the module is raised to that: what is compiled for Kubernetes anyway need not be compiled again, and is
+// most of the work. That holds only where both are made for the same minor release of Kubernetes.
+func Generate(path, version string, upstream []byte, packages []string, kubernetes Kubernetes) (Module, error) {
 	parsed, err := modfile.Parse(path+"@"+version+"/go.mod", upstream, nil)
 	if err != nil {
 		return Module{}, fmt.Errorf("parsing the go.mod of %s@%s: %w", path, version, err)
+	}
+	published, err := stagingVersion(kubernetes.Version)
+	if err != nil {
+		return Module{}, err
 	}
 
 	out := new(modfile.File)
@@ -44,16 +58,13 @@ func Generate(path, version string, upstream []byte, packages []string, kubernet
 	if err := out.AddRequire(path, version); err != nil {
 		return Module{}, err
 	}
-	published, err := stagingVersion(kubernetes)
+	raised, err := kubernetes.raise(parsed, published)
 	if err != nil {
 		return Module{}, err
 	}
-	for _, r := range parsed.Require {
-		if strings.HasPrefix(r.Mod.Path, "k8s.io/") && semver.MajorMinor(r.Mod.Version) == semver.MajorMinor(published) &&
-			semver.Compare(r.Mod.Version, published) < 0 {
-			if err := out.AddRequire(r.Mod.Path, published); err != nil {
-				return Module{}, err
-			}
+	for _, r := range raised {
+		if err := out.AddRequire(r.Path, r.Version); err != nil {
+			return Module{}, err
 		}
 	}
 	for _, r := range parsed.Replace {
@@ -77,6 +88,38 @@ func Generate(path, version string, upstream []byte, packages []string, kubernet
 	}
 	tools.WriteString(")\n")
 	return Module{GoMod: string(gomod), Tools: tools.String()}, nil
+}
+
+// raise lists the modules of upstream that Kubernetes requires in a later version; none where upstream is made for
+// another minor release.
+func (k Kubernetes) raise(upstream *modfile.File, published string) ([]module.Version, error) {
+	own, err := modfile.Parse(kubernetesPath+"@"+k.Version+"/go.mod", k.GoMod, nil)
+	if err != nil {
+		return nil, fmt.Errorf("parsing the go.mod of Kubernetes %s: %w", k.Version, err)
+	}
+	later := map[string]string{}
+	for _, r := range own.Require {
+		later[r.Mod.Path] = r.Mod.Version
+	}
+	for _, r := range own.Replace {
+		if strings.HasPrefix(r.New.Path, stagingPrefix) {
+			later[r.Old.Path] = published
+		}
+	}
+	var raised []module.Version
+	same := false
+	for _, r := range upstream.Require {
+		if r.Mod.Path == "k8s.io/apimachinery" {
+			same = semver.MajorMinor(r.Mod.Version) == semver.MajorMinor(published)
+		}
+		if v, ok := later[r.Mod.Path]; ok && semver.Compare(v, r.Mod.Version) > 0 {
+			raised = append(raised, module.Version{Path: r.Mod.Path, Version: v})
+		}
+	}
+	if !same {
+		return nil, nil
+	}
+	return raised, nil
 }
 
 // stagingVersion maps a version of k8s.io/kubernetes (v1.36.3) to that of its staging modules (v0.36.3).

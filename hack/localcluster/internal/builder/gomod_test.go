@@ -7,6 +7,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+const kubernetesGoMod = `module k8s.io/kubernetes
+
+require (
+	example.com/later v1.2.0
+	example.com/older v1.2.0
+	k8s.io/api v0.0.0
+	k8s.io/apimachinery v0.0.0
+)
+
+replace (
+	k8s.io/api => ./staging/src/k8s.io/api
+	k8s.io/apimachinery => ./staging/src/k8s.io/apimachinery
+)
+`
+
 func TestGenerate(t *testing.T) {
 	tests := map[string]struct {
 		module, version, upstream string
@@ -55,7 +70,7 @@ import (
 `,
 			},
 		},
-		"libraries of the same minor release are raised": {
+		"libraries that Kubernetes has in later versions are raised": {
 			module:  "sigs.k8s.io/kwok",
 			version: "v0.8.0",
 			upstream: `module sigs.k8s.io/kwok
@@ -63,15 +78,24 @@ import (
 go 1.26.0
 
 require (
-	example.com/other v0.36.1
+	example.com/later v1.3.0
+	example.com/older v1.1.0
+	example.com/own v0.36.1
 	k8s.io/api v0.36.1
-	k8s.io/apimachinery v0.35.0
-	k8s.io/apiserver v0.36.9
-	k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2
+	k8s.io/apimachinery v0.36.9
 )
 `,
 			want: Module{
-				GoMod: "module build\n\ngo 1.26.0\n\nrequire (\n\tsigs.k8s.io/kwok v0.8.0\n\tk8s.io/api v0.36.3\n)\n",
+				GoMod: "module build\n\ngo 1.26.0\n\nrequire (\n\tsigs.k8s.io/kwok v0.8.0\n\texample.com/older v1.2.0\n\tk8s.io/api v0.36.3\n)\n",
+				Tools: "//go:build tools\n\npackage tools\n\nimport (\n)\n",
+			},
+		},
+		"a module made for another minor release stays as it is": {
+			module:   "sigs.k8s.io/kwok",
+			version:  "v0.7.0",
+			upstream: "module sigs.k8s.io/kwok\ngo 1.26.0\nrequire (\nexample.com/older v1.1.0\nk8s.io/apimachinery v0.35.1\n)\n",
+			want: Module{
+				GoMod: "module build\n\ngo 1.26.0\n\nrequire sigs.k8s.io/kwok v0.7.0\n",
 				Tools: "//go:build tools\n\npackage tools\n\nimport (\n)\n",
 			},
 		},
@@ -115,7 +139,7 @@ require (
 			if kubernetes == "" {
 				kubernetes = DefaultKubernetes
 			}
-			got, err := Generate(tc.module, tc.version, []byte(tc.upstream), tc.packages, kubernetes)
+			got, err := Generate(tc.module, tc.version, []byte(tc.upstream), tc.packages, Kubernetes{kubernetes, []byte(kubernetesGoMod)})
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 					t.Fatalf("Generate: error %v, want one with %q", err, tc.wantErr)

@@ -35,7 +35,7 @@ type Tool struct {
 // Tools lists what a cluster of that version of Kubernetes needs, the quickest to build first but for
 // Kubernetes itself: what tests with an API server alone need (etcd, kube-apiserver, kubectl) comes first.
 func Tools(kubernetes string) []Tool {
-	const k8s = "k8s.io/kubernetes"
+	const k8s = kubernetesPath
 	ldflags := "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetes
 	return []Tool{
 		{Name: "etcd", Module: "go.etcd.io/etcd/server/v3", Version: etcdVersion, Package: "go.etcd.io/etcd/server/v3", LDFlags: "-s -w"},
