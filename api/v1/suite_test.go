@@ -2,6 +2,7 @@ package v1_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"testing"
@@ -17,6 +18,9 @@ import (
 // config is an administrator's of the API server that all tests share. Each
 // test uses objects of its own.
 var config *rest.Config
+
+// kubeconfig says the same to kubectl.
+var kubeconfig []byte
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
@@ -38,7 +42,7 @@ func run(m *testing.M) (code int, err error) {
 			err = stopErr
 		}
 	}()
-	config = env.Config
+	config, kubeconfig = env.Config, env.Kubeconfig()
 	return m.Run(), nil
 }
 
@@ -61,5 +65,33 @@ type recorder struct{ got []string }
 func (r *recorder) HandleWarningHeader(code int, _ string, text string) {
 	if code == 299 {
 		r.got = append(r.got, text)
+	}
+}
+
+// merge applies a JSON merge patch to an object in place.
+func merge(t *testing.T, object map[string]any, patch string) {
+	t.Helper()
+	var p map[string]any
+	if err := json.Unmarshal([]byte(patch), &p); err != nil {
+		t.Fatalf("parsing %s: %v", patch, err)
+	}
+	mergeMap(object, p)
+}
+
+func mergeMap(object, patch map[string]any) {
+	for k, v := range patch {
+		switch v := v.(type) {
+		case nil:
+			delete(object, k)
+		case map[string]any:
+			child, ok := object[k].(map[string]any)
+			if !ok {
+				child = map[string]any{}
+				object[k] = child
+			}
+			mergeMap(child, v)
+		default:
+			object[k] = v
+		}
 	}
 }

@@ -12,8 +12,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,7 +30,7 @@ const defaultKubernetes = "v1.36.3"
 type Options struct {
 	// NoCRD leaves the PathwaysJob CRD out.
 	NoCRD bool
-	// Policies adds what is in config/admission.
+	// Policies adds what is in config/admission; it needs the CRD.
 	Policies bool
 	// JobSet adds JobSet's CRD, of the version in go.mod.
 	JobSet bool
@@ -68,9 +70,15 @@ func Start(ctx context.Context, o Options) (*Environment, error) {
 		if err := e.Apply(ctx, filepath.Join(Root(), "config", "admission")); err != nil {
 			return nil, errors.Join(err, e.Stop())
 		}
+		if err := e.waitForPolicies(ctx); err != nil {
+			return nil, errors.Join(err, e.Stop())
+		}
 	}
 	return e, nil
 }
+
+// Kubeconfig is an administrator's, for kubectl.
+func (e *Environment) Kubeconfig() []byte { return e.env.KubeConfig }
 
 // Stop ends the API server and etcd.
 func (e *Environment) Stop() error { return e.env.Stop() }
@@ -102,6 +110,40 @@ func (e *Environment) Apply(ctx context.Context, dir string) error {
 	}
 	return nil
 }
+
+// waitForPolicies waits until the API server heeds the policy that was created
+// last, which it does some time after it has accepted it.
+func (e *Environment) waitForPolicies(ctx context.Context) error {
+	warned := &counter{}
+	config := rest.CopyConfig(e.Config)
+	config.WarningHandler = warned
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	unwise := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "pathways-job.pathways.domain/v1",
+		"kind":       "PathwaysJob",
+		"metadata":   map[string]any{"name": "unwise", "namespace": "default"},
+		"spec": map[string]any{
+			"controller": map[string]any{},
+			"workers":    []any{map[string]any{"type": "ct5lp-hightpu-4t", "topology": "4x4", "numSlices": int64(1)}},
+		},
+	}}
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		err := c.Create(ctx, unwise.DeepCopy(), client.DryRunAll)
+		return warned.n > 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the admission policies to act: %w", err)
+	}
+	return nil
+}
+
+// counter counts warnings.
+type counter struct{ n int }
+
+func (c *counter) HandleWarningHeader(int, string, string) { c.n++ }
 
 // Objects reads all objects of a YAML file.
 func Objects(file string) ([]*unstructured.Unstructured, error) {
