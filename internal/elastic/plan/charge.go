@@ -81,7 +81,7 @@ func (p *planner) headUnsteady(t time.Time) bool {
 	near := func(at time.Time) bool {
 		return !at.IsZero() && !t.Before(at.Add(-beforeHead)) && t.Before(at.Add(afterHead))
 	}
-	return near(h.Created) || near(h.ContainerRestarted)
+	return p.headReplaced && near(h.Created) || near(h.ContainerRestarted)
 }
 
 // refund drops the provisional charges that turned out to be nobody's: those

@@ -106,16 +106,11 @@ func (pool *Pool) Fenced() bool {
 	return false
 }
 
-// looksFailed counts a pool for the mass-failure rule: a node that is there
-// and not Ready, for however short a time. A node that shuts down or is gone
-// is no sign of a fault in the network or the control plane.
-func (pool *Pool) looksFailed() bool {
-	for _, n := range pool.Nodes {
-		if !n.Gone && (n.OutOfService || n.Ready == NodeReadyUnknown || n.Ready == NodeReadyFalse && !n.ShuttingDown) {
-			return true
-		}
-	}
-	return false
+// looksFailed counts a node's pool for the mass-failure rule: a node that is
+// there and not Ready, for however short a time. A node that shuts down or is
+// gone is no sign of a fault in the network or the control plane.
+func looksFailed(n *Node) bool {
+	return !n.Gone && (n.OutOfService || n.Ready == NodeReadyUnknown || n.Ready == NodeReadyFalse && !n.ShuttingDown)
 }
 
 // fleet is what the pools add up to.
@@ -138,34 +133,49 @@ func surveyPools(o *Observation, now time.Time) fleet {
 			continue
 		}
 		f.counts++
-		if pool.looksFailed() {
-			f.failed++
-		}
-		if !pool.Fits {
-			continue
-		}
-		f.fitting++
-		switch {
-		case !pool.Whole(o.Policy, now):
-			f.broken++
-		case pool.Fenced():
-			f.fenced++
-		case pool.Idle():
-			f.idle++
-		case pool.topPriority() < o.Job.Priority:
-			f.takeable++
-		}
+		f.add(pool, o, now)
 	}
 	f.paused = f.failed > 2 && f.failed*100 > o.Policy.MaxUnhealthyPools*f.counts
 	return f
 }
 
-func (pool *Pool) topPriority() int32 {
+// add judges one pool, in one pass over its nodes.
+func (f *fleet) add(pool *Pool, o *Observation, now time.Time) {
+	failed, fenced, used := false, false, false
+	whole := len(pool.Nodes) >= int(pool.Want)
 	top := int32(-1 << 31)
 	for _, n := range pool.Nodes {
 		if n.TPUPods > 0 {
-			top = max(top, n.TopPriority)
+			used, top = true, max(top, n.TopPriority)
+		}
+		if !n.plain() {
+			failed = failed || looksFailed(n)
+			fenced = fenced || n.Fence != ""
+			whole = whole && usable(n, o.Policy, now)
 		}
 	}
-	return top
+	if failed {
+		f.failed++
+	}
+	if !pool.Fits {
+		return
+	}
+	f.fitting++
+	switch {
+	case !whole:
+		f.broken++
+	case fenced:
+		f.fenced++
+	case !used:
+		f.idle++
+	case top < o.Job.Priority:
+		f.takeable++
+	}
+}
+
+// plain says that there is nothing to say about the node: the usual case, kept
+// short because a decision looks at all nodes of the cluster.
+func (n *Node) plain() bool {
+	return n.Ready == NodeReadyTrue && !n.Gone && !n.Deleting && !n.OutOfService && !n.Shutdown && !n.Terminating &&
+		!n.Unschedulable && !n.MaintenanceOngoing && n.Fence == "" && n.MaintenanceAt.IsZero()
 }

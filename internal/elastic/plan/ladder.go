@@ -82,7 +82,18 @@ func (s *slice) jobEnding() bool {
 	default:
 		return false
 	}
+	s.fenceForRestart()
 	return true
+}
+
+// fenceForRestart keeps a whole restart from coming back to a pool with a
+// failed host.
+func (s *slice) fenceForRestart() {
+	stale := s.in.Child != nil && s.in.Child.Restarts != s.obs.JobSet.Restarts
+	if s.resting == "" && s.failed >= notReady && !s.paused() && !s.unmovable() && !s.observing() &&
+		(s.wanted != nil || s.obs.JobSet.Restarting || stale) {
+		s.fenceOff(&move{reason: v1.ReasonHostFailed})
+	}
 }
 
 // letGo drops holds and what is not charged yet.

@@ -15,7 +15,7 @@ func (s *slice) lost() bool {
 		return false
 	}
 	if s.wanted != nil || s.observing() {
-		return false
+		return s.st.State == v1.SliceLost && !s.allReady()
 	}
 	if s.st.State != v1.SliceLost {
 		why := "Its workers ended too often."

@@ -32,6 +32,8 @@ type planner struct {
 	resting string
 	// fresh: the JobSet's attempt is another than the last look's.
 	fresh bool
+	// headReplaced: the head's pod is younger than workers of its attempt.
+	headReplaced bool
 
 	// wanted is a whole restart that was decided, now or before.
 	wanted *v1.WholeRestart
@@ -133,7 +135,12 @@ func (p *planner) begin() {
 		if p.fresh || o.JobSet.Suspended {
 			s.startAfresh()
 		}
+		if p.resting == "" && s.st.Reason == ReasonJobSuspended {
+			s.set(v1.SlicePending, "", "The job was resumed.")
+		}
 		c := s.in.Child
+		p.headReplaced = p.headReplaced || c != nil && !o.Job.Colocated && c.Restarts == o.JobSet.Restarts &&
+			c.Created.Before(o.Head.Created)
 		if c != nil && s.st.JobUID != c.UID {
 			s.st.JobUID, s.st.SeenRestarts = c.UID, nil
 		}

@@ -89,6 +89,9 @@ func (p *planner) victim() *ChildJob {
 	for i := range p.slices {
 		s := &p.slices[i]
 		c := s.in.Child
+		if c != nil && c.Deadline && c.Restarts == p.obs.JobSet.Restarts {
+			return nil // asked already
+		}
 		if c == nil || c.Deleting || c.Complete || s.leaving() || c.Restarts != p.obs.JobSet.Restarts {
 			continue
 		}

@@ -53,10 +53,18 @@ func (w *world) ownFall(i int) {
 	if len(pods) == 0 || !w.truth.busy {
 		return
 	}
-	w.truth.ownFalls[i]++
-	pod := pods[w.rng.IntN(len(pods))]
-	w.note("worker %d of slice %d exits with 1", pod.Index, i)
-	w.fall(pod, 1, "out of memory")
+	w.fallOf(i, pods[w.rng.IntN(len(pods))].Index)
+}
+
+// fallOf lets one worker of a slice fall by itself.
+func (w *world) fallOf(i int, index int32) {
+	for _, pod := range w.running(i) {
+		if pod.Index == index {
+			w.truth.ownFalls[i]++
+			w.note("worker %d of slice %d exits with 1", index, i)
+			w.fall(pod, 1, "out of memory")
+		}
+	}
 }
 
 // ownExit is a worker that ends with 0 although it should not.

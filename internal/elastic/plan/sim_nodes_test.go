@@ -123,7 +123,7 @@ func (w *world) headKubelet() bool {
 // endHead removes the head's pod object; its Job has seen its end before.
 func (w *world) endHead() {
 	h := w.head
-	if h.Phase.Terminal() && !h.counted {
+	if h.Phase.Terminal() && !h.counted && !h.JobEnded {
 		w.runJobSet()
 	}
 	w.head = nil
