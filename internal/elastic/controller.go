@@ -137,7 +137,7 @@ func wake(at, now time.Time, stale time.Duration) time.Duration {
 	if at.IsZero() {
 		return stale
 	}
-	after := max(at.Sub(now), time.Millisecond)
+	after := max(at.Sub(now), soon)
 	if stale > 0 {
 		return min(after, stale)
 	}

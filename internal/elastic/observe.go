@@ -67,7 +67,7 @@ func (o *observer) observe(ctx context.Context, job *v1.PathwaysJob, status v1.P
 	if err := o.children(ctx, job, js, pools, &obs); err != nil {
 		return obs, 0, err
 	}
-	if obs.Job.Priority, err = o.priority(ctx, job); err != nil {
+	if obs.Job.Priority, err = o.priority(ctx, js); err != nil {
 		return obs, 0, err
 	}
 	if maintenanceAnnounced(&obs) {
@@ -301,11 +301,12 @@ func (o *observer) node(ctx context.Context, pools *snapshot, name string) (*pla
 }
 
 // priority is that of the worker pods, by their PriorityClass.
-func (o *observer) priority(ctx context.Context, job *v1.PathwaysJob) (int32, error) {
-	if len(job.Spec.Workers) == 0 || job.Spec.Workers[0].PriorityClassName == "" {
+func (o *observer) priority(ctx context.Context, js *jobsetv1alpha2.JobSet) (int32, error) {
+	rj := replicatedJob(js, v1.WorkerReplicatedJob)
+	if rj == nil || rj.Template.Spec.Template.Spec.PriorityClassName == "" {
 		return 0, nil
 	}
-	name := job.Spec.Workers[0].PriorityClassName
+	name := rj.Template.Spec.Template.Spec.PriorityClassName
 	var class schedulingv1.PriorityClass
 	err := o.cache.Get(ctx, client.ObjectKey{Name: name}, &class)
 	if apierrors.IsNotFound(err) {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -22,6 +23,7 @@ import (
 	v1 "pathways.domain/pathways-job/api/v1"
 	"pathways.domain/pathways-job/internal/elastic/plan"
 	"pathways.domain/pathways-job/internal/testing/wrappers"
+	"pathways.domain/pathways-job/internal/tpu"
 )
 
 var errNo = errors.New("no")
@@ -269,6 +271,29 @@ var _ = Describe("The elastic sub-controller", func() {
 		Expect(w.getPathwaysJob(ctx).Status.Slices[0].Reason).To(Equal(v1.ReasonHostFailed))
 	})
 
+	It("does not take a pool for idle that pods of others use", func(ctx SpecContext) {
+		w := newWorld(ctx, 3)
+		_, err := w.reconcile(ctx, w.reconciler(api))
+		Expect(err).NotTo(HaveOccurred())
+		chips := corev1.ResourceList{tpu.Resource: resource.MustParse("4")}
+		foreign := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "foreign", Namespace: w.namespace},
+			Spec: corev1.PodSpec{NodeName: "spare-1", Containers: []corev1.Container{{
+				Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Limits: chips, Requests: chips},
+			}}},
+		}
+		Expect(api.Create(ctx, foreign)).To(Succeed())
+		w.killHost(ctx, "p0")
+		_, err = w.reconcile(ctx, w.reconciler(api))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.getJob(ctx, v1.WorkerReplicatedJob, 0).DeletionTimestamp).To(BeNil(), "there is nowhere to go, and the host may return")
+
+		Expect(api.Delete(ctx, foreign, client.GracePeriodSeconds(0))).To(Succeed())
+		_, err = w.reconcile(ctx, w.reconciler(api))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.getJob(ctx, v1.WorkerReplicatedJob, 0).DeletionTimestamp).NotTo(BeNil())
+	})
+
 	It("releases the holds of a job that is gone", func(ctx SpecContext) {
 		w := newWorld(ctx, 1)
 		j := w.getJob(ctx, v1.WorkerReplicatedJob, 0)
@@ -378,6 +403,14 @@ var _ = Describe("The fence controller", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(result.RequeueAfter).To(BeNumerically(">", 0))
 		Expect(standing(ctx, w)).To(Equal(1))
+		look(ctx, w)
+		Expect(standing(ctx, w)).To(BeZero())
+	})
+
+	It("lifts all fences where fencing is switched off", func(ctx SpecContext) {
+		w := fenced(ctx)
+		w.setReady(ctx, "spare-1", corev1.ConditionUnknown)
+		w.options.FenceSlicePools = false
 		look(ctx, w)
 		Expect(standing(ctx, w)).To(BeZero())
 	})

@@ -7,11 +7,13 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	v1 "pathways.domain/pathways-job/api/v1"
@@ -20,10 +22,15 @@ import (
 	"pathways.domain/pathways-job/internal/statuspatch"
 )
 
-// Options are the operator's flags that concern slices. The zero value of
-// each means its default.
+// Backoff after errors.
+const (
+	firstRetry = 200 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+// Options are the operator's flags that concern slices.
 type Options struct {
-	// Mode is Enforce, DryRun or Off.
+	// Mode is Enforce, DryRun or Off; Enforce where it is empty.
 	Mode plan.Mode
 	// NotReadyGrace is how long a node may be Ready False before it counts as
 	// failed.
@@ -36,7 +43,7 @@ type Options struct {
 	MaxUnhealthyPools int
 	// FenceSlicePools allows taints on the nodes of broken pools.
 	FenceSlicePools bool
-	// Workers is how many PathwaysJobs are looked at side by side.
+	// Workers is how many PathwaysJobs are looked at side by side, at least 1.
 	Workers int
 	// Metrics counts what is done; nil for nothing.
 	Metrics *metrics.Recorder
@@ -90,7 +97,7 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, o Options) error
 	w := &watcher{cache: mgr.GetCache(), pools: r.observer.pools, forget: r.status.Forget}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("elastic").
-		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1)}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1), RateLimiter: backoff()}).
 		Watches(&v1.PathwaysJob{}, handle(w.jobMatters, w.enqueueJob)).
 		Watches(&jobsetv1alpha2.JobSet{}, handle(jobSetMatters, enqueueNamesake[*jobsetv1alpha2.JobSet])).
 		Watches(&batchv1.Job{}, handle(childMatters, enqueueOwner[*batchv1.Job])).
@@ -102,6 +109,7 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, o Options) error
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("fence").
+		WithOptions(controller.Options{RateLimiter: backoff()}).
 		Watches(&corev1.Node{}, handle(fenceNodeMatters, enqueuePool)).
 		Watches(&corev1.Pod{}, handle(fencePodMatters, w.enqueuePoolOfPod)).
 		Watches(&v1.PathwaysJob{}, handle(fenceJobMatters, w.enqueuePoolsOfJob)).
@@ -110,4 +118,8 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, o Options) error
 		return fmt.Errorf("setting up the fence controller: %w", err)
 	}
 	return nil
+}
+
+func backoff() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 }

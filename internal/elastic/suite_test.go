@@ -52,7 +52,8 @@ func newScheme() *runtime.Scheme {
 }
 
 // indexed answers the lists that go by this package's indexes from the API
-// server, so that specs need no cache that lags behind.
+// server, so that specs need no cache that lags behind. Like the manager's
+// cache it holds only the pods of JobSets like ours.
 type indexed struct{ client.Client }
 
 func (c indexed) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -70,8 +71,8 @@ func (c indexed) List(ctx context.Context, list client.ObjectList, opts ...clien
 			}
 		}
 	})
-	if len(tests) == 0 {
-		return c.Client.List(ctx, list, opts...)
+	if _, pods := list.(*corev1.PodList); pods {
+		tests["ours"] = func(o client.Object) []string { return nonEmpty(o.GetLabels()[replicatedJobLabel]) }
 	}
 	o.FieldSelector = nil
 	if err := c.Client.List(ctx, list, o); err != nil {
@@ -87,7 +88,7 @@ func (c indexed) List(ctx context.Context, list client.ObjectList, opts ...clien
 		for name, values := range tests {
 			found := false
 			for _, v := range values(item.(client.Object)) {
-				found = found || v == want[name]
+				found = found || v == want[name] || name == "ours"
 			}
 			ok = ok && found
 		}
