@@ -49,10 +49,11 @@ build: ## Build the operator and the kubectl plugin into bin/.
 ##@ Code
 
 .PHONY: generate
-generate: ## Write deepcopy code, CRD, RBAC and what the chart takes from config/.
+generate: ## Write deepcopy code, CRD, RBAC, API reference, and what the chart takes from config/.
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	go run ./hack/crd config/crd/bases/*.yaml
+	go run ./hack/apidoc config/crd/bases/pathways-job.pathways.domain_pathwaysjobs.yaml >docs/reference/api.md
 	$(TOOL) controller-gen rbac:roleName=pathways-job-manager paths=./internal/... output:rbac:dir=config/rbac
 	cp config/crd/bases/pathways-job.pathways.domain_pathwaysjobs.yaml $(CHART)/files/crd.yaml
 	cp config/rbac/role.yaml $(CHART)/files/role.yaml
@@ -104,6 +105,10 @@ test-chart: ## Run the tests of the Helm chart and of config/.
 test-e2e: cluster-build ## Run the end-to-end tests on a local cluster.
 	go run ./hack/layers e2e='$(test_e2e)'
 
+.PHONY: test-real
+test-real: cluster-build ## Run the tests on hosts with real kubelets and containers; needs root on Linux.
+	go test -tags=real -timeout=45m -v -count=1 ./test/real
+
 .PHONY: bench
 bench: cluster-build ## Measure speed and recovery against the budgets; writes docs/benchmarks.md.
 	go test -tags=bench -timeout=60m -v -count=1 ./test/bench/...
@@ -125,6 +130,14 @@ cluster-up: ## Start the local cluster and say how to use kubectl on it.
 .PHONY: cluster-down
 cluster-down: ## End the local cluster.
 	$(LOCALCLUSTER) down
+
+.PHONY: real-up
+real-up: cluster-build ## Start a cluster of hosts with real kubelets on this machine; needs root on Linux.
+	go run ./test/realcluster up
+
+.PHONY: real-down
+real-down: ## End the cluster of real hosts, in whatever state it is.
+	go run ./test/realcluster down
 
 ##@ Packages
 
