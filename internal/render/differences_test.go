@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -20,59 +19,6 @@ import (
 )
 
 // One test for each difference from the peer's JobSet, D1 to D14.
-
-func makeJob() *wrappers.PathwaysJobWrapper { return wrappers.MakePathwaysJob("job", "default") }
-
-func rendered(t *testing.T, w *wrappers.PathwaysJobWrapper) *jobsetv1alpha2.JobSet {
-	t.Helper()
-	return renderedWith(t, w, render.Options{})
-}
-
-func renderedWith(t *testing.T, w *wrappers.PathwaysJobWrapper, o render.Options) *jobsetv1alpha2.JobSet {
-	t.Helper()
-	js := must(render.JobSet(w.Obj(), o))(t)
-	admitted := js.DeepCopy()
-	if err := admitJobSet(admitted); err != nil {
-		t.Fatalf("JobSet refuses it: %v", err)
-	}
-	return js
-}
-
-func equal(t *testing.T, what string, want, got any) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-func headContainer(t *testing.T, js *jobsetv1alpha2.JobSet, name string) corev1.Container {
-	t.Helper()
-	return *found(t, container(podOf(headOf(js)), name), name)
-}
-
-func workerContainer(t *testing.T, js *jobsetv1alpha2.JobSet, name string) corev1.Container {
-	t.Helper()
-	return *found(t, container(podOf(workerOf(js)), name), name)
-}
-
-func found(t *testing.T, c *corev1.Container, name string) *corev1.Container {
-	t.Helper()
-	if c == nil {
-		t.Fatalf("there is no container %s", name)
-	}
-	return c
-}
-
-// env returns the value of a variable, and how often it is set.
-func env(c corev1.Container, name string) (value string, times int) {
-	for _, e := range c.Env {
-		if e.Name == name {
-			value = e.Value
-			times++
-		}
-	}
-	return value, times
-}
 
 func TestD1WorkersDependOnReadyHead(t *testing.T) {
 	js := rendered(t, makeJob())

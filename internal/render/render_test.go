@@ -1,7 +1,6 @@
 package render_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -18,16 +17,6 @@ import (
 	"pathways.domain/pathways-job/internal/testing/wrappers"
 	"pathways.domain/pathways-job/internal/tpu"
 )
-
-func refusedAs(t *testing.T, err error, reason, message string) {
-	t.Helper()
-	var refused *render.RefusedError
-	if !errors.As(err, &refused) {
-		t.Fatalf("got error %v, want a RefusedError", err)
-	}
-	equal(t, "reason", reason, refused.Reason)
-	equal(t, "message", message, refused.Message)
-}
 
 func TestRefused(t *testing.T) {
 	long := strings.Repeat("n", 40)
