@@ -42,7 +42,7 @@ const (
 	// message has its words.
 	ReasonPodRejected = "PodRejected"
 
-	// ReasonRunning (Running): see ConditionRunning.
+	// ReasonRunning (Running): the head runs and enough slices have started.
 	ReasonRunning = "Running"
 
 	// ReasonSuspendedByUser (Suspended): spec.suspend of the PathwaysJob.
@@ -80,11 +80,18 @@ const (
 
 // Reasons of a condition that is False because another one is True.
 const (
-	ReasonNotPending   = "NotPending"
-	ReasonNotRunning   = "NotRunning"
+	// ReasonNotPending (none): Pending is False; another condition is True.
+	ReasonNotPending = "NotPending"
+	// ReasonNotRunning (none): Running is False; another condition is True.
+	ReasonNotRunning = "NotRunning"
+	// ReasonNotSuspended (none): Suspended is False; another condition is
+	// True.
 	ReasonNotSuspended = "NotSuspended"
+	// ReasonNotCompleted (none): Completed is False; another condition is
+	// True.
 	ReasonNotCompleted = "NotCompleted"
-	ReasonNotFailed    = "NotFailed"
+	// ReasonNotFailed (none): Failed is False; another condition is True.
+	ReasonNotFailed = "NotFailed"
 )
 
 // Events of the job's controller, on the PathwaysJob. Each follows the write
@@ -105,9 +112,6 @@ const (
 	EventJobResumed = "JobResumed"
 	// EventJobRestarted (Normal): the whole job was restarted.
 	EventJobRestarted = "JobRestarted"
-	// EventHeadDisrupted (Warning): the head's pod was evicted, preempted or
-	// deleted, or its host failed.
-	EventHeadDisrupted = "HeadDisrupted"
 	// EventJobCompleted (Normal): the condition Completed became True.
 	EventJobCompleted = "JobCompleted"
 	// EventJobFailed (Warning): the condition Failed became True.

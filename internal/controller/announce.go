@@ -2,6 +2,8 @@ package controller
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,9 +40,6 @@ func transitions(o *observation, next v1.PathwaysJobStatus) []transition {
 		list = append(list, transition{kind, reason, action, fmt.Sprintf(format, args...)})
 	}
 	restarted := ptr.Deref(next.Restarts, 0) > ptr.Deref(o.previous.Restarts, 0)
-	if note := next.HeadDisruption; note != nil && newHeadDisruption(o, note) {
-		add(corev1.EventTypeWarning, v1.EventHeadDisrupted, "Observe", "the head %s on node %s was disrupted: %s", o.head.Name, o.head.Spec.NodeName, note.Reason)
-	}
 	switch {
 	case o.previous.JobSet == nil && next.JobSet != nil && o.created:
 		add(corev1.EventTypeNormal, v1.EventJobSetCreated, "Create", "created JobSet %s", o.job.Name)
@@ -59,7 +58,7 @@ func transitions(o *observation, next v1.PathwaysJobStatus) []transition {
 	case was == is && (is != v1.ConditionPending || reasonOf(o.previous, was) == reason || calmReason(reason)):
 	case is == v1.ConditionRunning:
 		add(corev1.EventTypeNormal, v1.EventJobRunning, "Observe", "%s", message)
-		if far := slicesElsewhere(o.job.Status.Slices, next.Head); far != "" {
+		if far := slicesElsewhere(o); far != "" {
 			add(corev1.EventTypeWarning, v1.EventZonesDiffer, "Observe", "%s", far)
 		}
 	case is == v1.ConditionSuspended:
@@ -74,16 +73,6 @@ func transitions(o *observation, next v1.PathwaysJobStatus) []transition {
 		add(corev1.EventTypeWarning, v1.EventJobPending, "Observe", "%s", message)
 	}
 	return list
-}
-
-// newHeadDisruption is false for a head that goes because its whole Job does.
-func newHeadDisruption(o *observation, note *v1.HeadDisruption) bool {
-	if o.previous.HeadDisruption != nil && o.previous.HeadDisruption.PodUID == note.PodUID {
-		return false
-	}
-	stopping := o.jobSet == nil || !o.jobSet.DeletionTimestamp.IsZero() || ptr.Deref(o.jobSet.Spec.Suspend, false) ||
-		(o.headJob != nil && !o.headJob.DeletionTimestamp.IsZero())
-	return o.head != nil && o.head.UID == note.PodUID && !stopping
 }
 
 // calmReason: nothing stands in the job's way.
@@ -113,18 +102,19 @@ func suspendedByUser(s v1.PathwaysJobStatus) bool {
 }
 
 // slicesElsewhere says which slices are in another zone than the head.
-func slicesElsewhere(slices []v1.SliceStatus, head *v1.HeadStatus) string {
-	if head == nil || head.Zone == "" {
+func slicesElsewhere(o *observation) string {
+	if o.headNode == nil || o.headNode.Labels[labelZone] == "" {
 		return ""
 	}
+	zone := o.headNode.Labels[labelZone]
 	var list []string
-	for i := range slices {
-		if s := &slices[i]; s.Index != nil && s.Zone != "" && s.Zone != head.Zone {
-			list = append(list, fmt.Sprintf("slice %d runs in zone %s", *s.Index, s.Zone))
+	for _, index := range slices.Sorted(maps.Keys(o.sliceZones)) {
+		if other := o.sliceZones[index]; other != "" && other != zone {
+			list = append(list, fmt.Sprintf("slice %d runs in zone %s", index, other))
 		}
 	}
 	if len(list) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the head runs in zone %s, but %s: all traffic between them crosses zones", head.Zone, strings.Join(list, ", "))
+	return fmt.Sprintf("the head runs in zone %s, but %s: all traffic between them crosses zones", zone, strings.Join(list, ", "))
 }

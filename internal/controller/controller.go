@@ -27,6 +27,8 @@ const (
 	// calm is how long a change waits for others that is only one of words or
 	// details, so that a start costs two status patches and not ten.
 	calm = 10 * time.Second
+	// readAgain is how long the cache gets to learn of a write.
+	readAgain = 100 * time.Millisecond
 	// lookAgain is after how long a job that waits looks again at what no
 	// event tells it: nodes, other jobs, a Service or JobSet in its way.
 	lookAgain = 10 * time.Second
@@ -84,9 +86,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	errs := []error{observeErr, createErr, suspendErr}
 
 	next := nextStatus(o)
-	written, err := r.status.Apply(ctx, job, next, every(o.previous, next))
+	written, err := r.status.Apply(ctx, job, next, every(o.previous, next), statuspatch.Pinned())
+	if apierrors.IsConflict(err) {
+		// Read too early: the cache has it in a moment.
+		return ctrl.Result{RequeueAfter: readAgain}, errors.Join(errs...)
+	}
 	if err != nil {
-		return ctrl.Result{}, errors.Join(append(errs, ignoreGone(err))...)
+		return ctrl.Result{}, errors.Join(append(errs, client.IgnoreNotFound(err))...)
 	}
 	if written.Written {
 		r.announce(o, next)
@@ -107,15 +113,6 @@ func every(previous, next v1.PathwaysJobStatus) statuspatch.Option {
 		return statuspatch.Every(calm)
 	}
 	return statuspatch.Every(statuspatch.MinInterval)
-}
-
-// ignoreGone drops the errors of a job that changed or went meanwhile: its
-// event comes.
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
 }
 
 // soonest is the shorter of two waits, where 0 is no wait at all.

@@ -41,6 +41,9 @@ type observation struct {
 	headJob  *batchv1.Job
 	workers  []corev1.Pod
 	slices   []batchv1.Job
+	// sliceZones are the zones of the slices, looked up only until the job
+	// runs.
+	sliceZones map[int]string
 	// nodes and tpuPods are looked up only while a pod finds no node.
 	nodes   []corev1.Node
 	tpuPods []corev1.Pod
@@ -137,6 +140,11 @@ func (r *Reconciler) observeNodes(ctx context.Context, o *observation) error {
 			o.headNode = node
 		}
 	}
+	if headRuns(o.head) && trueCondition(o.previous) != v1.ConditionRunning {
+		if err := r.observeZones(ctx, o); err != nil {
+			return err
+		}
+	}
 	if !o.waitsForNodes() {
 		return nil
 	}
@@ -150,6 +158,23 @@ func (r *Reconciler) observeNodes(ctx context.Context, o *observation) error {
 		return fmt.Errorf("listing worker pods: %w", err)
 	}
 	o.nodes, o.tpuPods = nodes.Items, pods.Items
+	return nil
+}
+
+// observeZones reads the node of one worker of each slice.
+func (r *Reconciler) observeZones(ctx context.Context, o *observation) error {
+	o.sliceZones = map[int]string{}
+	for i := range o.workers {
+		pod := &o.workers[i]
+		if _, known := o.sliceZones[sliceIndex(pod)]; known || pod.Spec.NodeName == "" {
+			continue
+		}
+		node := &corev1.Node{}
+		if err := r.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading node %s of slice %d: %w", pod.Spec.NodeName, sliceIndex(pod), err)
+		}
+		o.sliceZones[sliceIndex(pod)] = node.Labels[labelZone]
+	}
 	return nil
 }
 

@@ -98,7 +98,6 @@ var _ = Describe("a whole restart", func() {
 		})
 		got := w.step(job)
 		Expect(got.Status.HeadDisruption).To(HaveValue(HaveField("Reason", "EvictionByEvictionAPI")))
-		Expect(w.events()).To(ConsistOf(And(HavePrefix("Warning HeadDisrupted"), ContainSubstring("EvictionByEvictionAPI"))))
 		Expect(admin.Delete(ctx, head, client.GracePeriodSeconds(0))).To(Succeed())
 		w.finish(job, jobsetv1alpha2.JobSetCompleted)
 		got = w.step(job)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,7 +77,10 @@ func Every(d time.Duration) Option {
 }
 
 // Pinned makes the API server refuse the patch with a conflict if the job has
-// changed since it was read: for writes that a stale read would make harmful.
+// changed since it was read or last written by this writer: for writes that a
+// stale read would make harmful. It is also the only guard against a job of
+// the same name that was created since: for status subresources of custom
+// resources a UID in an apply configuration is no precondition.
 func Pinned() Option {
 	return func(o *options) { o.pinned = true }
 }
@@ -95,10 +99,8 @@ func (w *Writer) Previous(job *v1.PathwaysJob) v1.PathwaysJobStatus {
 
 // Apply makes this writer's part of the job's status equal to its part of
 // next, which must be complete: what is absent is removed. It writes nothing
-// where nothing would change. The UID is always a precondition, so a job of
-// the same name that was created since is not touched. Errors are the API
-// server's, wrapped: conflict for a failed precondition, not found for a job
-// that is gone.
+// where nothing would change. Errors are the API server's, wrapped: conflict
+// for a pinned write that came too late, not found for a job that is gone.
 func (w *Writer) Apply(ctx context.Context, job *v1.PathwaysJob, next v1.PathwaysJobStatus, opts ...Option) (Result, error) {
 	o := options{every: MinInterval}
 	for _, opt := range opts {
@@ -112,9 +114,12 @@ func (w *Writer) Apply(ctx context.Context, job *v1.PathwaysJob, next v1.Pathway
 	if wait := w.wait(job.UID, o.every); wait > 0 {
 		return Result{RetryAfter: wait}, nil
 	}
-	body, err := fragment(job, previous, next, o.pinned)
+	body, err := fragment(job, previous, next)
 	if err != nil {
 		return Result{}, fmt.Errorf("building the status of PathwaysJob %s: %w", client.ObjectKeyFromObject(job), err)
+	}
+	if o.pinned {
+		body.SetResourceVersion(w.newest(job))
 	}
 	err = w.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(w.owner), client.ForceOwnership)
 	w.record(job.UID, body.GetResourceVersion(), next, err)
@@ -141,8 +146,22 @@ func (w *Writer) wait(uid types.UID, every time.Duration) time.Duration {
 	return every - w.clock.Since(last.at)
 }
 
-// record notes a patch. A failed one counts for the rate only.
+// newest is the newest resource version of the job that is known.
+func (w *Writer) newest(job *v1.PathwaysJob) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last, ok := w.last[job.UID]; ok && older(job.ResourceVersion, last.rv) {
+		return last.rv
+	}
+	return job.ResourceVersion
+}
+
+// record notes a patch. A failed one counts for the rate only, and one that
+// came too late not at all: it changed nothing and is tried again soon.
 func (w *Writer) record(uid types.UID, rv string, status v1.PathwaysJobStatus, err error) {
+	if apierrors.IsConflict(err) {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	entry := write{at: w.clock.Now(), rv: rv, status: status}
@@ -163,7 +182,7 @@ func older(a, b string) bool {
 }
 
 // fragment is the apply configuration for next.
-func fragment(job *v1.PathwaysJob, previous, next v1.PathwaysJobStatus, pinned bool) (*unstructured.Unstructured, error) {
+func fragment(job *v1.PathwaysJob, previous, next v1.PathwaysJobStatus) (*unstructured.Unstructured, error) {
 	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&next)
 	if err != nil {
 		return nil, err
@@ -177,9 +196,5 @@ func fragment(job *v1.PathwaysJob, previous, next v1.PathwaysJobStatus, pinned b
 	body.SetGroupVersionKind(v1.GroupVersion.WithKind("PathwaysJob"))
 	body.SetNamespace(job.Namespace)
 	body.SetName(job.Name)
-	body.SetUID(job.UID)
-	if pinned {
-		body.SetResourceVersion(job.ResourceVersion)
-	}
 	return body, nil
 }
