@@ -166,7 +166,7 @@ func until(t *testing.T, what string, done func() (bool, error)) {
 const crdFile = "config/crd/bases/pathways-job.pathways.domain_pathwaysjobs.yaml"
 
 // readCRD reads the generated CRD.
-func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+func readCRD(t testing.TB) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	objects, err := envtest.Objects(filepath.Join(envtest.Root(), crdFile))
 	if err != nil {

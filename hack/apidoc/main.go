@@ -56,6 +56,7 @@ func document(out *strings.Builder, crd *apiextensionsv1.CustomResourceDefinitio
 	fmt.Fprintf(out, "# %s, %s/%s\n\n", crd.Spec.Names.Kind, crd.Spec.Group, v.Name)
 	fmt.Fprintf(out, "<!-- Written by hack/apidoc from the CRD: make generate -->\n\n%s\n\n", oneLine(root.Description))
 	fmt.Fprintf(out, "`kubectl explain %s.spec` shows the same. Short names: %s. Fields with * are required.\n", crd.Spec.Names.Singular, strings.Join(crd.Spec.Names.ShortNames, ", "))
+	rules(out, *root)
 	for _, part := range []string{"spec", "status"} {
 		schema, ok := root.Properties[part]
 		if !ok {
@@ -87,6 +88,7 @@ func section(out *strings.Builder, path string, schema apiextensionsv1.JSONSchem
 			children = append(children, child{path + "." + name + "[]", item})
 		}
 	}
+	rules(out, schema)
 	for _, c := range children {
 		section(out, c.path, c.schema)
 	}
