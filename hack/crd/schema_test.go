@@ -1,0 +1,136 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+const template = `
+              template:
+                description: ours
+                type: object
+                properties:
+                  metadata: {type: object, description: theirs, properties: {labels: {type: object, description: theirs}}}
+                  spec:
+                    type: object
+                    description: theirs
+                    properties:
+                      containers:
+                        type: array
+                        items:
+                          type: object
+                          description: theirs
+                          properties:
+                            env: {type: array, description: theirs, items: {type: object}}
+                            ports:
+                              type: array
+                              x-kubernetes-list-map-keys: [protocol]
+                              items: {type: object, properties: {protocol: {type: string, default: TCP}, name: {type: string, default: ""}}}
+`
+
+const wantTemplate = `
+              template:
+                description: ours
+                type: object
+                properties:
+                  metadata:
+                    type: object
+                    description: "metadata of the pods: labels and annotations. See kubectl explain pod.metadata."
+                    properties: {labels: {type: object}, creationTimestamp: {type: string, format: date-time}}
+                  spec:
+                    type: object
+                    description: spec of the pods. See kubectl explain pod.spec.
+                    properties:
+                      containers:
+                        type: array
+                        maxItems: 128
+                        items:
+                          type: object
+                          properties:
+                            env: {type: array, maxItems: 2048, items: {type: object}}
+                            ports:
+                              type: array
+                              x-kubernetes-list-map-keys: [protocol]
+                              items: {type: object, properties: {protocol: {type: string, default: TCP}, name: {type: string}}}
+`
+
+func crdWith(metadata, template string) string {
+	return `
+spec:
+  versions:
+  - schema:
+      openAPIV3Schema:
+        properties:
+          metadata: ` + metadata + `
+          spec:
+            properties:
+              controller: {type: object, properties: {template: {}}}
+              workers: {items: {properties: {template: {}}}}
+              customComponents:
+                items: {properties: {customEnv: {type: array, description: kept}, resources: {type: object, default: {}}}}
+` + template
+}
+
+// parse reads a CRD and moves the template beside spec's fields to where the
+// real one has its two.
+func parse(t *testing.T, text string, defaults bool) map[string]any {
+	t.Helper()
+	crd := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &crd); err != nil {
+		t.Fatal(err)
+	}
+	version := at(crd, "spec", "versions").([]any)[0]
+	spec := at(version, "schema", "openAPIV3Schema", "properties", "spec", "properties").(map[string]any)
+	at(spec, "controller", "properties").(map[string]any)["template"] = clone(t, spec["template"])
+	at(spec, "workers", "items", "properties").(map[string]any)["template"] = clone(t, spec["template"])
+	delete(spec, "template")
+	if !defaults {
+		delete(at(spec, "customComponents", "items", "properties", "resources").(map[string]any), "default")
+	}
+	return crd
+}
+
+func clone(t *testing.T, v any) any {
+	t.Helper()
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c any
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestFinish(t *testing.T) {
+	crd := parse(t, crdWith("{type: object}", template), true)
+	if err := Finish(crd); err != nil {
+		t.Fatal(err)
+	}
+	want := parse(t, crdWith("{type: object, properties: {name: {type: string}}}", wantTemplate), false)
+	// Written and read again, since numbers differ in type until then.
+	if diff := cmp.Diff(clone(t, want), clone(t, crd)); diff != "" {
+		t.Errorf("CRD (-want +got):\n%s", diff)
+	}
+}
+
+func TestFinishRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"no versions": "spec: {}",
+		"no schema":   "spec: {versions: [{name: v1}]}",
+		"no template": "spec: {versions: [{schema: {openAPIV3Schema: {properties: {spec: {properties: {}}}}}}]}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			crd := map[string]any{}
+			if err := yaml.Unmarshal([]byte(text), &crd); err != nil {
+				t.Fatal(err)
+			}
+			if err := Finish(crd); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}
