@@ -1,0 +1,54 @@
+//go:build e2e
+
+// Package e2e shows, on a local cluster whose only fakes are the kubelets,
+// what users of PathwaysJobs see. The operator runs as a process with the
+// rights of the ServiceAccount that its Helm chart makes.
+//
+// Specs run in parallel on one cluster, each in a world of its own: a
+// namespace, and TPU pools that only its jobs select.
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"pathways.domain/pathways-job/internal/testing/cluster"
+)
+
+func TestE2E(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "End to end")
+}
+
+// shared is the cluster that most specs run on.
+var shared *cluster.Cluster
+
+var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
+	logf.SetLogger(GinkgoLogr)
+	e := newEnv(ctx, chart)
+	// Failed hosts must stay a small part of all pools, or repair pauses; and
+	// heads want a machine each.
+	createPool(ctx, e.Cluster, cluster.CPUPool("heads", 60))
+	for _, name := range []string{"spare-a", "spare-b", "spare-c"} {
+		createPool(ctx, e.Cluster, cluster.Pool{
+			Name: name, MachineType: "ct5lp-hightpu-1t", Topology: "1x1", Hosts: 10,
+			Labels: map[string]string{reservation: name},
+		})
+	}
+	return []byte(e.Dir)
+}, func(dir []byte) {
+	logf.SetLogger(GinkgoLogr)
+	SetDefaultEventuallyTimeout(60 * time.Second)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	SetDefaultConsistentlyDuration(3 * time.Second)
+	SetDefaultConsistentlyPollingInterval(100 * time.Millisecond)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	var err error
+	shared, err = cluster.Attach(string(dir))
+	Expect(err).NotTo(HaveOccurred())
+})
