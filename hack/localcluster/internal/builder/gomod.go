@@ -33,9 +33,9 @@ type Kubernetes struct {
 // a directory below staging/src (k8s.io/kubernetes has some thirty) becomes one by the published version of
 // that module: v0.36.3 of k8s.io/api belongs to v1.36.3 of k8s.io/kubernetes.
 //
-// Where kubernetes, the go.mod of the Kubernetes that is built too, requires a later version of what upstream
-// requires, the module is raised to that: what is compiled for Kubernetes anyway need not be compiled again, and is
-// most of the work. That holds only where both are made for the same minor release of Kubernetes.
+// What upstream requires beside Kubernetes itself, in another version than Kubernetes does, is replaced by Kubernetes'
+// version: it is compiled for Kubernetes anyway, and is most of the work. That holds only where both are made for the
+// same minor release of Kubernetes.
 func Generate(path, version string, upstream []byte, packages []string, kubernetes Kubernetes) (Module, error) {
 	parsed, err := modfile.Parse(path+"@"+version+"/go.mod", upstream, nil)
 	if err != nil {
@@ -58,12 +58,12 @@ func Generate(path, version string, upstream []byte, packages []string, kubernet
 	if err := out.AddRequire(path, version); err != nil {
 		return Module{}, err
 	}
-	raised, err := kubernetes.raise(parsed, published)
+	shared, err := kubernetes.shared(parsed, published)
 	if err != nil {
 		return Module{}, err
 	}
-	for _, r := range raised {
-		if err := out.AddRequire(r.Path, r.Version); err != nil {
+	for _, r := range shared {
+		if err := out.AddReplace(r.Path, "", r.Path, r.Version); err != nil {
 			return Module{}, err
 		}
 	}
@@ -90,36 +90,36 @@ func Generate(path, version string, upstream []byte, packages []string, kubernet
 	return Module{GoMod: string(gomod), Tools: tools.String()}, nil
 }
 
-// raise lists the modules of upstream that Kubernetes requires in a later version; none where upstream is made for
+// shared lists the modules of upstream that Kubernetes requires in another version; none where upstream is made for
 // another minor release.
-func (k Kubernetes) raise(upstream *modfile.File, published string) ([]module.Version, error) {
+func (k Kubernetes) shared(upstream *modfile.File, published string) ([]module.Version, error) {
 	own, err := modfile.Parse(kubernetesPath+"@"+k.Version+"/go.mod", k.GoMod, nil)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the go.mod of Kubernetes %s: %w", k.Version, err)
 	}
-	later := map[string]string{}
+	versions := map[string]string{}
 	for _, r := range own.Require {
-		later[r.Mod.Path] = r.Mod.Version
+		versions[r.Mod.Path] = r.Mod.Version
 	}
 	for _, r := range own.Replace {
 		if strings.HasPrefix(r.New.Path, stagingPrefix) {
-			later[r.Old.Path] = published
+			versions[r.Old.Path] = published
 		}
 	}
-	var raised []module.Version
+	var out []module.Version
 	same := false
 	for _, r := range upstream.Require {
 		if r.Mod.Path == "k8s.io/apimachinery" {
 			same = semver.MajorMinor(r.Mod.Version) == semver.MajorMinor(published)
 		}
-		if v, ok := later[r.Mod.Path]; ok && semver.Compare(v, r.Mod.Version) > 0 {
-			raised = append(raised, module.Version{Path: r.Mod.Path, Version: v})
+		if v, ok := versions[r.Mod.Path]; ok && v != r.Mod.Version {
+			out = append(out, module.Version{Path: r.Mod.Path, Version: v})
 		}
 	}
 	if !same {
 		return nil, nil
 	}
-	return raised, nil
+	return out, nil
 }
 
 // stagingVersion maps a version of k8s.io/kubernetes (v1.36.3) to that of its staging modules (v0.36.3).

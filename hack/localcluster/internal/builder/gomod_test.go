@@ -70,7 +70,7 @@ import (
 `,
 			},
 		},
-		"libraries that Kubernetes has in later versions are raised": {
+		"libraries that Kubernetes has too get its versions": {
 			module:  "sigs.k8s.io/kwok",
 			version: "v0.8.0",
 			upstream: `module sigs.k8s.io/kwok
@@ -86,7 +86,7 @@ require (
 )
 `,
 			want: Module{
-				GoMod: "module build\n\ngo 1.26.0\n\nrequire (\n\tsigs.k8s.io/kwok v0.8.0\n\texample.com/older v1.2.0\n\tk8s.io/api v0.36.3\n)\n",
+				GoMod: "module build\n\ngo 1.26.0\n\nrequire sigs.k8s.io/kwok v0.8.0\n\nreplace example.com/later => example.com/later v1.2.0\n\nreplace example.com/older => example.com/older v1.2.0\n\nreplace k8s.io/api => k8s.io/api v0.36.3\n\nreplace k8s.io/apimachinery => k8s.io/apimachinery v0.36.3\n",
 				Tools: "//go:build tools\n\npackage tools\n\nimport (\n)\n",
 			},
 		},
