@@ -1,0 +1,175 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "pathways.domain/pathways-job/api/v1"
+)
+
+func TestJobEnding(t *testing.T) {
+	// Everything is wrong with slice 0, and nothing of it matters.
+	wrong := func(change func(*Observation)) func(*Observation) {
+		return func(o *Observation) {
+			restarted(o, 0, 1, 7, 0)
+			o.Slices[0].Pods[2].Disrupted = "EvictionByEvictionAPI"
+			o.Slices[0].Pods[3].Down = true
+			o.Slices[0].Child.Held, o.Slices[0].Child.Deleting = true, true
+			o.Job.Status.Slices[0].LeavingJobUID = "childjob-0"
+			o.Job.Status.Slices[0].HoldUntil = ptr.To(metav1.NewTime(askedAt.Add(time.Minute)))
+			used(o, 1, 9)
+			change(o)
+		}
+	}
+	ending := []string{"slice 0 Suspending JobEnding", "ReleaseHold childjob-0"}
+	resting := func(reason string) []string {
+		return []string{"slice 0 Suspended " + reason, "slice 1 Suspended " + reason, "ReleaseHold childjob-0"}
+	}
+	check(t, map[string]rule{
+		"main container has ended": {change: wrong(func(o *Observation) { o.Head.MainExited = true }), want: ending},
+		"head has succeeded":       {change: wrong(func(o *Observation) { o.Head.Phase = PodSucceeded }), want: ending},
+		"head has failed":          {change: wrong(func(o *Observation) { o.Head.Phase = PodFailed }), want: ending},
+		"head is being stopped":    {change: wrong(func(o *Observation) { o.Head.Deleting = true }), want: ending},
+		"head Job has ended":       {change: wrong(func(o *Observation) { o.Head.JobEnded = true }), want: ending},
+		"JobSet restarts":          {change: wrong(func(o *Observation) { o.JobSet.Restarting = true }), want: ending},
+		"JobSet is being deleted":  {change: wrong(func(o *Observation) { o.JobSet.Deleting = true }), want: ending},
+		"a slice's Job has failed": {change: wrong(func(o *Observation) { o.Slices[1].Child.Failed = true }), want: ending},
+		"JobSet has ended":         {change: wrong(func(o *Observation) { o.JobSet.Ended = true }), want: resting("JobEnded")},
+		"job has ended":            {change: wrong(func(o *Observation) { o.Job.Ended = true }), want: resting("JobEnded")},
+		"job is being deleted":     {change: wrong(func(o *Observation) { o.Job.Deleting = true }), want: resting("JobDeleted")},
+		"suspended":                {change: wrong(func(o *Observation) { o.JobSet.Suspended = true }), want: resting("JobSuspended")},
+		"suspended, a slice is Lost": {change: func(o *Observation) {
+			o.JobSet.Suspended = true
+			used(o, 0, 9)
+			o.Slices[0].Child.Parallelism = 0
+		}, want: append(resting("JobSuspended")[:2], "ReleaseLost childjob-0")},
+		"workers of the last start": {
+			change: func(o *Observation) { o.JobSet.Restarts = 1; o.Slices[0].Child.Deleting = true },
+			want:   []string{"slice 0 Pending JobEnding", "slice 1 Pending JobEnding"},
+		},
+		"workers of the last start on a dead host": {change: func(o *Observation) {
+			o.JobSet.Restarts = 1
+			o.Slices[0].Child.Deleting = true
+			node(o, 0, 1).Gone = true
+		}, want: []string{
+			"slice 0 Pending JobEnding", "slice 1 Pending JobEnding", "FencePool pool-0", "ForceDeletePod pod-0-1",
+		}},
+	})
+}
+
+func TestStateLost(t *testing.T) {
+	inelastic := func(change func(*Observation)) func(*Observation) {
+		return func(o *Observation) {
+			o.Job.ElasticSlices = 0
+			change(o)
+		}
+	}
+	restarts := func(reason string, actions ...string) []string {
+		return append([]string{"slice 0 Replacing " + reason, "whole restart " + reason + ", charged: false"}, actions...)
+	}
+	evict := func(o *Observation) { o.Slices[0].Pods[1].Disrupted = "EvictionByEvictionAPI" }
+	moved := []string{"slice 0 Suspending Preempted", "DeleteChildJob childjob-0"}
+	check(t, map[string]rule{
+		"a host fails": {
+			change: inelastic(func(o *Observation) { node(o, 0, 1).Gone = true }),
+			want:   restarts("HostFailed", "FencePool pool-0", "EvictHead head"),
+		},
+		"a host fails before the slice was Ready": {change: inelastic(func(o *Observation) {
+			o.Job.Status.Slices[0].ReadyJobUID = ""
+			node(o, 0, 1).Gone = true
+		}), want: replaced},
+		"a host fails while the slice saves its state": {change: inelastic(func(o *Observation) {
+			st := &o.Job.Status.Slices[0]
+			st.LeavingJobUID, st.State, st.Reason = "childjob-0", v1.SliceSuspending, v1.ReasonNodeTerminating
+			o.Slices[0].Child.Deleting = true
+			node(o, 0, 1).Gone = true
+		}), want: []string{
+			"slice 0 Replacing HostFailed", "whole restart HostFailed, charged: false", "FencePool pool-0",
+			"ShortenGrace pod-0-0", "ShortenGrace pod-0-2", "ShortenGrace pod-0-3", "ForceDeletePod pod-0-1", "EvictHead head",
+		}},
+		"an eviction": {change: inelastic(evict), want: moved},
+		"an eviction, not resumable": {
+			change: inelastic(func(o *Observation) {
+				evict(o)
+				o.Job.Resumable = false
+				o.Slices[0].Pods[1].Ready = false
+			}),
+			want: restarts("Preempted", "EvictHead head"),
+		},
+		"elastic and not resumable":  {change: func(o *Observation) { evict(o); o.Job.Resumable = false }, want: moved},
+		"headless and not resumable": {change: inelastic(func(o *Observation) { evict(o); o.Job.Resumable, o.Job.Headless = false, true }), want: moved},
+		"a head without podFailurePolicy": {change: inelastic(func(o *Observation) {
+			node(o, 0, 1).Gone = true
+			o.Head.PodFailurePolicy = false
+		}), want: restarts("HostFailed", "FencePool pool-0", "RecreateJobSet")},
+		"a worker exits 0": {change: inelastic(func(o *Observation) { o.Slices[0].Pods[1].Phase = PodSucceeded }), want: []string{
+			"slice 0 Replacing WorkerFailed", "DeleteChildJob childjob-0",
+		}},
+		"colocated head, slice 0": {change: func(o *Observation) {
+			o.Job.Colocated = true
+			node(o, 0, 1).Terminating = true
+			o.Slices[0].Pods[1].Ready = false
+		}, want: restarts("NodeTerminating", "FencePool pool-0", "EvictHead head")},
+		"colocated head, slice 1": {change: func(o *Observation) {
+			o.Job.Colocated = true
+			node(o, 1, 1).Terminating = true
+		}, want: []string{"slice 1 Suspending NodeTerminating", "FencePool pool-1", "DeleteChildJob childjob-1"}},
+	})
+}
+
+func TestHeadLost(t *testing.T) {
+	dead := func(change func(*Observation)) func(*Observation) {
+		return func(o *Observation) {
+			o.Head.Node = &Node{Name: "cpu", Ready: NodeReadyUnknown, ReadySince: askedAt}
+			change(o)
+		}
+	}
+	restart := "whole restart HeadDisrupted, charged: false"
+	lost := []string{restart, "MarkHeadPodFailed head", "ForceDeletePod head"}
+	check(t, map[string]rule{
+		"Unknown": {change: dead(func(*Observation) {}), want: lost},
+		"gone":    {change: func(o *Observation) { o.Head.Node = &Node{Name: "cpu", Gone: true} }, want: lost},
+		"NotReady for 29 s": {change: func(o *Observation) {
+			o.Head.Node = &Node{Name: "cpu", Ready: NodeReadyFalse, ReadySince: askedAt.Add(-29 * time.Second)}
+		}},
+		"NotReady for 30 s": {change: func(o *Observation) {
+			o.Head.Node = &Node{Name: "cpu", Ready: NodeReadyFalse, ReadySince: askedAt.Add(-30 * time.Second)}
+		}, want: lost},
+		"marked already":        {change: dead(func(o *Observation) { o.Head.Phase, o.Head.Disrupted = PodFailed, "DeletionByPodGC" }), want: []string{restart, "ForceDeletePod head"}},
+		"no podFailurePolicy":   {change: dead(func(o *Observation) { o.Head.PodFailurePolicy = false }), want: []string{restart, "RecreateJobSet", "ForceDeletePod head"}},
+		"its program has ended": {change: dead(func(o *Observation) { o.Head.MainExited = true })},
+		"DryRun":                {change: dead(func(o *Observation) { o.Policy.Mode = DryRun }), want: []string{"would MarkHeadPodFailed head", "would ForceDeletePod head"}},
+		"repair pauses": {change: dead(func(o *Observation) {
+			for i := 3; i < 9; i++ {
+				o.Pools[i].Nodes[0].Ready = NodeReadyUnknown
+			}
+		})},
+		"its host came back before anybody acted": {change: func(o *Observation) {
+			o.Job.Status.Repair.Restart = &v1.WholeRestart{Reason: v1.ReasonHeadDisrupted, Charged: ptr.To(false)}
+		}},
+	})
+}
+
+// TestHeadInHistory: a head that is being stopped is noted while its pod is
+// there, and the entry is completed when another is Ready.
+func TestHeadInHistory(t *testing.T) {
+	o, now := steadyState(2, 4)
+	o.Head.Deleting, o.Head.Disrupted = true, "EvictionByEvictionAPI"
+	d := Next(o, now)
+	want := []v1.Interruption{{Time: metav1.NewTime(now), Reason: v1.ReasonHeadDisrupted, FromPool: "cpu"}}
+	if diff := cmp.Diff(want, d.History); diff != "" {
+		t.Errorf("history differs (-want +got):\n%s", diff)
+	}
+	o.remember(d)
+	now = now.Add(20 * time.Second)
+	o.JobSet.Restarts = 1
+	o.Head = Head{Name: "head", UID: "head-2", Node: &Node{Name: "cpu-2"}, Phase: PodRunning, Ready: true, Created: now.Add(-5 * time.Second)}
+	want[0].ToPool, want[0].DownSeconds = "cpu-2", ptr.To[int64](20)
+	if diff := cmp.Diff(want, Next(o, now).History); diff != "" {
+		t.Errorf("history differs (-want +got):\n%s", diff)
+	}
+}
