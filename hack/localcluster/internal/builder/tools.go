@@ -53,7 +53,7 @@ func HostTools(kubernetes string) []Tool {
 	const k8s, containerd = "k8s.io/kubernetes", "github.com/containerd/containerd/v2"
 	ldflags := "-s -w -X k8s.io/component-base/version.gitVersion=" + kubernetes
 	versioned := "-s -w -X " + containerd + "/version.Version=" + containerdVersion
-	tags := "no_btrfs,no_zfs"
+	tags := "no_btrfs,no_zfs,no_devmapper,no_tracing,nri_no_wasm" // each costs minutes of building, and nothing here uses it
 	return []Tool{
 		{Name: "kubelet", Module: k8s, Version: kubernetes, Package: k8s + "/cmd/kubelet", LDFlags: ldflags},
 		{Name: "kube-proxy", Module: k8s, Version: kubernetes, Package: k8s + "/cmd/kube-proxy", LDFlags: ldflags},
