@@ -155,7 +155,7 @@ func (w *watcher) podMatters(old, new *corev1.Pod) urgency {
 	}
 	head := new.Labels[replicatedJobLabel] == v1.HeadReplicatedJob
 	switch {
-	case was != is, head && !equality.Semantic.DeepEqual(headFacts(old, nil, nil, ""), headFacts(new, nil, nil, "")):
+	case was != is, head && headFacts(old, nil, nil, "") != headFacts(new, nil, nil, ""):
 		return soon
 	case podIs(old, corev1.PodReady) != podIs(new, corev1.PodReady), old.Spec.NodeName != new.Spec.NodeName:
 		return later

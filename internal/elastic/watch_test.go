@@ -74,7 +74,11 @@ func TestPodMatters(t *testing.T) {
 		"the head's container ended": {mateReady, head, with(head, func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State.Terminated = &corev1.ContainerStateTerminated{}
 		}), soon},
-		"the head is ready": {mateReady, with(head, func(p *corev1.Pod) { p.Status.Conditions[0].Status = "False" }), head, soon},
+		"the head's proxy restarted": {mateReady, head, with(head, func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: v1.ContainerProxy, RestartCount: 1}}
+		}), soon},
+		"nothing of the head": {mateReady, head, head, never},
+		"the head is ready":   {mateReady, with(head, func(p *corev1.Pod) { p.Status.Conditions[0].Status = "False" }), head, soon},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
