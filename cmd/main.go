@@ -31,9 +31,13 @@ import (
 	"pathways.domain/pathways-job/internal/render"
 )
 
+// version is set by the linker: see the Makefile.
+var version = "dev"
+
 func main() {
 	o := parse()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.zap)))
+	ctrl.Log.Info("the operator starts", "version", version)
 	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
 		ctrl.Log.Error(err, "the operator stops")
 		os.Exit(1)

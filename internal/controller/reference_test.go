@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,11 +39,11 @@ What a PathwaysJob tells, word by word. ` + "`kubectl wait --for=condition=<Type
 		},
 		{
 			"Reasons of slices", "In `status.slices[].reason`, in `status.history[].reason` and in the conditions SlicesReady and Healthy.", "Reason",
-			[]string{"../../api/v1/conditions.go", "../elastic/plan/words.go"},
+			[]string{"../../api/v1/conditions.go", "../elastic/plan"},
 		},
 		{"States of slices", "In `status.slices[].state`.", "Slice", []string{"../../api/v1/status_types.go"}},
 		{"Events of the job", "In brackets: the event's type.", "Event", []string{"../../api/v1/reasons.go"}},
-		{"Events of slices", "", "Event", []string{"../elastic/plan/types.go"}},
+		{"Events of slices", "", "Event", []string{"../elastic/plan"}},
 	} {
 		fmt.Fprintf(&page, "\n## %s\n", section.title)
 		if section.intro != "" {
@@ -51,7 +52,7 @@ What a PathwaysJob tells, word by word. ` + "`kubectl wait --for=condition=<Type
 		page.WriteString("\n| | |\n|---|---|\n")
 		rows := 0
 		for _, file := range section.files {
-			for _, c := range constants(t, file, section.prefix) {
+			for _, c := range constants(t, sources(t, file), section.prefix) {
 				fmt.Fprintf(&page, "| `%s` | %s |\n", c.value, c.text)
 				rows++
 			}
@@ -65,14 +66,36 @@ What a PathwaysJob tells, word by word. ` + "`kubectl wait --for=condition=<Type
 
 type constant struct{ value, text string }
 
-// constants returns the string constants of a file with the prefix, with
-// their comments less the constants' names.
-func constants(t *testing.T, file, prefix string) []constant {
+// sources are the Go files of a folder, tests aside, or the one file.
+func sources(t *testing.T, path string) []string {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	if strings.HasSuffix(path, ".go") {
+		return []string{path}
+	}
+	files, err := filepath.Glob(filepath.Join(path, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return slices.DeleteFunc(files, func(f string) bool { return strings.HasSuffix(f, "_test.go") })
+}
+
+// constants returns the string constants of the files with the prefix, with
+// their comments less the constants' names.
+func constants(t *testing.T, files []string, prefix string) []constant {
+	t.Helper()
+	var list []constant
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, constantsOf(t, parsed, prefix)...)
+	}
+	return list
+}
+
+func constantsOf(t *testing.T, parsed *ast.File, prefix string) []constant {
+	t.Helper()
 	var list []constant
 	for _, decl := range parsed.Decls {
 		group, ok := decl.(*ast.GenDecl)
@@ -96,7 +119,7 @@ func constants(t *testing.T, file, prefix string) []constant {
 			list = append(list, constant{text, words(name, cmp.Or(value.Doc.Text(), value.Comment.Text(), group.Doc.Text()))})
 		}
 	}
-	return slices.Clip(list)
+	return list
 }
 
 // words makes one line of a comment.
