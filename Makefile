@@ -41,10 +41,11 @@ verify: generate lint ## Check that generated files are up to date, the linters 
 	  echo "verify: the tree is not clean: commit what is listed above ('make generate' may have changed it)"; exit 1; \
 	fi; echo "verify: generated files, linters and tree are clean"
 
+# Without -trimpath, which would compile everything anew, beside the tests' own.
 .PHONY: build
 build: ## Build the operator and the kubectl plugin into bin/.
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/manager ./cmd
-	if [[ -d cmd/kubectl-pathways ]]; then go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/kubectl-pathways; fi
+	go build -ldflags '$(LDFLAGS)' -o bin/manager ./cmd
+	if [[ -d cmd/kubectl-pathways ]]; then go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/kubectl-pathways; fi
 
 ##@ Code
 
