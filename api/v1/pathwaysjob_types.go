@@ -98,7 +98,7 @@ type PathwaysJobSpec struct {
 
 	// controller describes the head: the user's program and how it is placed.
 	// +required
-	Controller ControllerSpec `json:"controller,omitzero"`
+	Controller ControllerSpec `json:"controller"`
 
 	// customComponents changes the image, flags, environment or resources of
 	// Pathways components, and adds the colocated Python sidecar. Immutable.

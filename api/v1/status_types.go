@@ -39,8 +39,8 @@ type PathwaysJobStatus struct {
 	// +optional
 	State JobState `json:"state,omitempty"`
 
-	// conditions: Pending, Running, Suspended (one of them is True until the
-	// job ends), Completed, Failed, SlicesReady and Healthy.
+	// conditions are Pending, Running, Suspended (one of them is True until
+	// the job ends), Completed, Failed, SlicesReady and Healthy.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -288,7 +288,7 @@ type WholeRestart struct {
 	// +required
 	Time metav1.Time `json:"time,omitzero"`
 
-	// reason, for example HostFailed.
+	// reason of the restart, for example HostFailed.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Reason string `json:"reason,omitempty"`
