@@ -285,3 +285,35 @@ func TestMoves(t *testing.T) {
 		t.Error("a claim lasted for ever")
 	}
 }
+
+func TestRememberPool(t *testing.T) {
+	gone := &plan.Node{Name: "a", Gone: true}
+	there := &plan.Node{Name: "b", Pool: "there", Zone: "z2"}
+	last := []v1.SliceStatus{{Index: ptr.To[int32](0), NodePool: "last", Zone: "z1"}}
+	cases := map[string]struct {
+		nodes []*plan.Node
+		last  []v1.SliceStatus
+		want  plan.Node
+	}{
+		"by the last status":   {[]*plan.Node{gone}, last, plan.Node{Name: "a", Gone: true, Pool: "last", Zone: "z1"}},
+		"by its other nodes":   {[]*plan.Node{gone, there}, last, plan.Node{Name: "a", Gone: true, Pool: "there", Zone: "z2"}},
+		"of another slice":     {[]*plan.Node{gone}, []v1.SliceStatus{{Index: ptr.To[int32](1), NodePool: "x"}}, *gone},
+		"not bound":            {[]*plan.Node{gone, nil}, nil, *gone},
+		"a node that is there": {[]*plan.Node{there, gone}, last, *there},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := plan.Slice{}
+			for _, n := range tc.nodes {
+				s.Pods = append(s.Pods, plan.Pod{Node: n})
+			}
+			rememberPool(&s, tc.last)
+			if diff := cmp.Diff(tc.want, *s.Pods[0].Node); diff != "" {
+				t.Errorf("node (-want +got):\n%s", diff)
+			}
+			if gone.Pool != "" {
+				t.Error("a shared node was changed")
+			}
+		})
+	}
+}

@@ -67,6 +67,9 @@ func (o *observer) observe(ctx context.Context, job *v1.PathwaysJob, status v1.P
 	if err := o.children(ctx, job, js, pools, &obs); err != nil {
 		return obs, 0, err
 	}
+	for i := range obs.Slices {
+		rememberPool(&obs.Slices[i], status.Slices)
+	}
 	if obs.Job.Priority, err = o.priority(ctx, js); err != nil {
 		return obs, 0, err
 	}
@@ -250,6 +253,29 @@ func (o *observer) children(ctx context.Context, job *v1.PathwaysJob, js *jobset
 	node, err := o.node(ctx, pools, headPod.Spec.NodeName)
 	obs.Head.Node = node
 	return err
+}
+
+// rememberPool tells of nodes that are gone where they were: a slice is in one
+// pool, which its other nodes or its last status name.
+func rememberPool(s *plan.Slice, last []v1.SliceStatus) {
+	pool, zone := "", ""
+	for i := range last {
+		if ptr.Deref(last[i].Index, -1) == s.Index {
+			pool, zone = last[i].NodePool, last[i].Zone
+		}
+	}
+	for i := range s.Pods {
+		if n := s.Pods[i].Node; n != nil && !n.Gone && n.Pool != "" {
+			pool, zone = n.Pool, n.Zone
+		}
+	}
+	for i := range s.Pods {
+		if n := s.Pods[i].Node; n != nil && n.Gone {
+			known := *n
+			known.Pool, known.Zone = pool, zone
+			s.Pods[i].Node = &known
+		}
+	}
 }
 
 // sliceOf returns the slice that a Job or pod with these labels belongs to.
