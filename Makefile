@@ -17,6 +17,7 @@ IMG ?= pathways-job-controller:$(VERSION)
 PLATFORMS ?= linux/amd64,linux/arm64
 LDFLAGS := -s -w -X main.version=$(VERSION)
 CHART := charts/pathways-job
+DIST := dist
 
 ##@ Everyday
 
@@ -144,9 +145,9 @@ real-down: ## End the cluster of real hosts, in whatever state it is.
 
 .PHONY: build-installer
 build-installer: ## Render config/default to dist/install.yaml, for kubectl apply. IMG names the image.
-	@mkdir -p dist
-	$(TOOL) kustomize build config/default | sed 's|image: controller:latest|image: $(IMG)|' >dist/install.yaml
-	@echo "wrote dist/install.yaml with image $(IMG)"
+	@mkdir -p $(DIST)
+	$(TOOL) kustomize build config/default | sed 's|image: controller:latest|image: $(IMG)|' >$(DIST)/install.yaml
+	@echo "wrote $(DIST)/install.yaml with image $(IMG)"
 
 .PHONY: helm-lint
 helm-lint: ## Lint the Helm chart.

@@ -4,9 +4,11 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -19,6 +21,9 @@ import (
 const (
 	systemNamespace = "pathways-job-system"
 	operatorAccount = "pathways-job-controller-manager"
+	// operatorKubeconfig and operatorLog are files in a cluster's folder.
+	operatorKubeconfig = "operator.kubeconfig"
+	operatorLog        = "operator.log"
 	// reservation is the label by which a spec's jobs select its own pools.
 	reservation = "cloud.google.com/reservation-name"
 )
@@ -55,9 +60,14 @@ func bootEnv(ctx context.Context) *env {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(c.Stop)
+	return &env{Cluster: c, program: buildOperator(ctx), kubeconfig: filepath.Join(c.Dir, operatorKubeconfig)}
+}
+
+func buildOperator(ctx context.Context) string {
+	GinkgoHelper()
 	program, err := cluster.BuildOperator(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	return &env{Cluster: c, program: program, kubeconfig: filepath.Join(c.Dir, "operator.kubeconfig")}
+	return program
 }
 
 // start runs the operator as its ServiceAccount.
@@ -69,21 +79,46 @@ func (e *env) start(ctx context.Context, args ...string) {
 	}, args...)
 	e.startAgain()
 	DeferCleanup(func() {
-		if CurrentSpecReport().Failed() {
-			GinkgoWriter.Println(e.operator.Tail(200))
+		if err := e.operator.Stop(); err != nil {
+			Fail("the operator: " + err.Error())
 		}
-		Expect(e.operator.Stop()).To(Succeed())
 	})
 }
 
 // startAgain runs a new operator process in the place of one that was killed.
 func (e *env) startAgain() {
 	GinkgoHelper()
+	e.operator = e.startOperator(e.args...)
+}
+
+// startOperator runs one operator process; what it logs goes on in a file of
+// the cluster's folder, where a failing spec looks for what speaks of it.
+func (e *env) startOperator(args ...string) *cluster.Operator {
+	GinkgoHelper()
+	log, err := os.OpenFile(filepath.Join(e.Dir, operatorLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	Expect(err).NotTo(HaveOccurred())
 	operator, err := cluster.StartOperator(cluster.OperatorOptions{
-		Program: e.program, Kubeconfig: e.kubeconfig, Args: e.args,
+		Program: e.program, Kubeconfig: e.kubeconfig, Args: args, Log: log,
 	})
 	Expect(err).NotTo(HaveOccurred())
-	e.operator = operator
+	return operator
+}
+
+// installer installs dist/install.yaml with kubectl, as docs/install.md says.
+func installer(ctx context.Context, c *cluster.Cluster) {
+	GinkgoHelper()
+	run(ctx, "make", "build-installer", "DIST="+c.Dir, "IMG=example.com/pathways-job-controller:test")
+	_, err := c.Kubectl(ctx, "apply", "-f", filepath.Join(c.Dir, "install.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	established(ctx, c)
+}
+
+// established waits until the API server serves PathwaysJobs.
+func established(ctx context.Context, c *cluster.Cluster) {
+	GinkgoHelper()
+	_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s",
+		"crd/pathwaysjobs.pathways-job.pathways.domain", "crd/jobsets.jobset.x-k8s.io")
+	Expect(err).NotTo(HaveOccurred())
 }
 
 // chart installs with Helm, as README.md says.
@@ -91,6 +126,7 @@ func chart(ctx context.Context, c *cluster.Cluster) {
 	GinkgoHelper()
 	run(ctx, "go", "tool", "-modfile=go.tools.mod", "helm", "install", "pathways-job", "charts/pathways-job",
 		"--namespace", systemNamespace, "--create-namespace", "--kubeconfig", c.Kubeconfig)
+	established(ctx, c)
 }
 
 // run runs a command in the repository's root and returns what it prints.
@@ -100,7 +136,9 @@ func run(ctx context.Context, name string, args ...string) string {
 	cmd.Dir = envtest.Root()
 	cmd.Env = os.Environ()
 	out, err := cmd.CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), "%s %v: %s", name, args, out)
+	if err != nil {
+		Fail(fmt.Sprintf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out))
+	}
 	return string(out)
 }
 

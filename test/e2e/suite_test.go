@@ -15,6 +15,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/format"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"pathways.domain/pathways-job/internal/testing/cluster"
@@ -34,15 +35,14 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
 	// Failed hosts must stay a small part of all pools, or repair pauses; and
 	// heads want a machine each.
 	createPool(ctx, e.Cluster, cluster.CPUPool("heads", 60))
-	for _, name := range []string{"spare-a", "spare-b", "spare-c"} {
-		createPool(ctx, e.Cluster, cluster.Pool{
-			Name: name, MachineType: "ct5lp-hightpu-1t", Topology: "1x1", Hosts: 10,
-			Labels: map[string]string{reservation: name},
-		})
-	}
+	createPool(ctx, e.Cluster, cluster.Pool{
+		Name: "spare", MachineType: "ct5lp-hightpu-1t", Topology: "1x1", Hosts: 30,
+		Labels: map[string]string{reservation: "spare"},
+	})
 	return []byte(e.Dir)
 }, func(dir []byte) {
 	logf.SetLogger(GinkgoLogr)
+	format.MaxLength = 2000
 	SetDefaultEventuallyTimeout(60 * time.Second)
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	SetDefaultConsistentlyDuration(3 * time.Second)

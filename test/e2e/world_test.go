@@ -72,6 +72,20 @@ func (w *world) describe(ctx context.Context) {
 	out, err := w.Kubectl(ctx, "get", "nodes", "-l", reservation+"="+w.namespace, "-o",
 		"custom-columns=NAME:.metadata.name,READY:.status.conditions[?(@.type==\"Ready\")].status,TAINTS:.spec.taints[*].key")
 	GinkgoWriter.Printf("nodes of this spec\n%s%v\n", out, err)
+	GinkgoWriter.Printf("the operator's last words about it\n%s\n", w.operatorWords(40))
+}
+
+// operatorWords are the last lines of the operator's log that name this
+// spec's namespace.
+func (w *world) operatorWords(most int) string {
+	log, err := os.ReadFile(filepath.Join(w.Dir, operatorLog))
+	if err != nil {
+		return err.Error()
+	}
+	lines := slices.DeleteFunc(strings.Split(string(log), "\n"), func(line string) bool {
+		return !strings.Contains(line, w.namespace)
+	})
+	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }
 
 // pool makes a TPU pool for this spec and returns its name.
@@ -348,4 +362,66 @@ func (w *world) gone(ctx context.Context, o client.Object) {
 	Eventually(func(ctx context.Context) bool {
 		return apierrors.IsNotFound(w.Client.Get(ctx, client.ObjectKeyFromObject(o), o))
 	}).WithContext(ctx).Should(BeTrue())
+}
+
+// exitHead lets the program in the head's main container end.
+func (w *world) exitHead(ctx context.Context, job string, code int, message string) {
+	GinkgoHelper()
+	head, err := w.head(ctx, job)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(head).NotTo(BeNil(), "%s has no head", job)
+	exit := cluster.Exit{Container: head.Spec.Containers[0].Name, Code: code, Message: message}
+	Expect(w.ExitContainer(ctx, clientKey(head), exit)).To(Succeed())
+}
+
+// completed waits until a job is Completed and nothing of it runs.
+func (w *world) completed(ctx context.Context, name string) *v1.PathwaysJob {
+	GinkgoHelper()
+	job := w.until(ctx, name, haveCondition(v1.ConditionCompleted, metav1.ConditionTrue, v1.ReasonSucceeded))
+	Expect(job).To(And(
+		haveCondition(v1.ConditionRunning, metav1.ConditionFalse, ""),
+		haveCondition(v1.ConditionFailed, metav1.ConditionFalse, "")))
+	Expect(job.Status.TerminalState).To(Equal(string(v1.JobCompleted)))
+	Expect(job.Status.CompletionTime).NotTo(BeNil())
+	Eventually(w.activePods(name)).WithContext(ctx).Should(BeEmpty())
+	return job
+}
+
+// until waits until a job is as wanted, and returns it.
+func (w *world) until(ctx context.Context, name string, wanted ...types.GomegaMatcher) *v1.PathwaysJob {
+	GinkgoHelper()
+	var job *v1.PathwaysJob
+	Eventually(func(ctx context.Context) (*v1.PathwaysJob, error) {
+		var err error
+		job, err = w.get(ctx, name)
+		return job, err
+	}).WithContext(ctx).Should(And(wanted...))
+	return job
+}
+
+// activePods are the pods of a job that run or may yet.
+func (w *world) activePods(job string) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		list := &corev1.PodList{}
+		err := w.Client.List(ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{jobsetv1alpha2.JobSetNameKey: job})
+		var names []string
+		for _, p := range list.Items {
+			if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+				names = append(names, p.Name)
+			}
+		}
+		return names, err
+	}
+}
+
+// reasons are the reasons of the events about a job, each once.
+func (w *world) reasons(job string) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		notes, err := w.events(job)(ctx)
+		for i, note := range notes {
+			notes[i], _, _ = strings.Cut(note, ":")
+		}
+		slices.Sort(notes)
+		return slices.Compact(notes), err
+	}
 }

@@ -202,20 +202,21 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// buildCLI builds hack/localcluster into the repository's bin folder, and returns the program.
+// buildCLI builds hack/localcluster into bin/test, and returns the program.
 func buildCLI(ctx context.Context) (string, error) {
-	program := filepath.Join(envtest.Root(), "bin", "localcluster")
+	program := filepath.Join(envtest.Root(), "bin", "test", "localcluster")
 	return program, goBuild(ctx, filepath.Join(envtest.Root(), "hack", "localcluster"), program, ".")
 }
 
-// BuildOperator builds the manager into the repository's bin folder, and returns the program.
+// BuildOperator builds the manager into bin/test, and returns the program.
 func BuildOperator(ctx context.Context) (string, error) {
-	program := filepath.Join(envtest.Root(), "bin", "manager")
+	program := filepath.Join(envtest.Root(), "bin", "test", "manager")
 	return program, goBuild(ctx, envtest.Root(), program, "./cmd")
 }
 
 func goBuild(ctx context.Context, dir, program, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, pkg)
+	// A version from git would link the program anew after each commit.
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", program, pkg)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
