@@ -238,16 +238,7 @@ var scenarios = map[string]scenario{
 		rungs: []string{"JobEnding"},
 		setup: func(w *world) { w.job.MaxSliceRestarts, w.job.ElasticSlices = 0, 2 },
 		script: func(w *world) {
-			w.at(start, func(w *world) {
-				w.note("the main program ends with 0")
-				w.head.MainExited = true
-				for i := range w.pods {
-					for _, pod := range w.running(i) {
-						pod.Phase, pod.Ready, pod.Exited, pod.ExitCode = PodFailed, false, true, 1
-					}
-				}
-			})
-			w.at(start+5*time.Second, func(w *world) { w.head.Phase, w.head.Ready = PodSucceeded, false })
+			w.at(start, func(w *world) { w.finish() })
 		},
 	},
 	"suspended": {

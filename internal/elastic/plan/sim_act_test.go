@@ -9,6 +9,9 @@ import (
 // do takes one action, as the operator would, with its preconditions.
 func (w *world) do(a Action) {
 	w.dirty = true
+	if w.head != nil && w.head.MainExited && a.Kind != ReleaseHold {
+		w.fail("%s although the program has ended", actionWords(a))
+	}
 	switch a.Kind {
 	case FencePool:
 		for _, n := range w.pool(a.Pool).nodes {

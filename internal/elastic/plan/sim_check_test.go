@@ -37,7 +37,47 @@ func (w *world) overBudget() int32 {
 	return over
 }
 
+// checkMove: no slice is moved while too many pools look failed, unless its
+// node is gone; and a broken pool is fenced before it is left.
+func (w *world) checkMove(a Action, c *simChild) {
+	gone, broken := false, (*simPool)(nil)
+	for _, pod := range w.pods[c.slice] {
+		if n := pod.Node; n != nil && pod.JobUID == c.UID {
+			gone = gone || n.Gone
+			broken = w.pool(n.Pool)
+		}
+	}
+	failed, pools := 0, 0
+	for _, pool := range w.observe().Pools {
+		bad := false
+		for _, n := range pool.Nodes {
+			bad = bad || n.Ready != NodeReadyTrue && !n.ShuttingDown
+		}
+		if bad {
+			failed++
+		}
+		if len(pool.Nodes) > 0 {
+			pools++
+		}
+	}
+	if failed > 2 && failed*100 > pools*w.policy.MaxUnhealthyPools && !gone {
+		w.fail("slice %d is deleted although repair is paused: %s", c.slice, a.Message)
+	}
+	if broken == nil || w.job.VMs == 1 || !w.policy.FencePools || a.Reason != v1.ReasonHostFailed && a.Reason != v1.ReasonNodeTerminating {
+		return
+	}
+	seen := Pool{Want: broken.want, Nodes: broken.nodes}
+	for _, n := range broken.nodes {
+		if n.Fence == "" && !seen.Whole(w.policy, w.now) {
+			w.fail("slice %d leaves %s, which is not whole and not fenced", c.slice, broken.name)
+		}
+	}
+}
+
 func (w *world) checkDelete(a Action, c *simChild) {
+	if !c.Deleting {
+		w.checkMove(a, c)
+	}
 	if !w.healthy(c.slice) {
 		return
 	}

@@ -274,6 +274,26 @@ func (w *world) allFall() {
 	}
 }
 
+// finish: the program ends with 0, and all workers exit 1 with it.
+func (w *world) finish() {
+	h := w.head
+	if h == nil || !h.Ready || h.Deleting {
+		return
+	}
+	w.note("the main program ends with 0")
+	h.MainExited = true
+	for i := range w.pods {
+		for _, pod := range w.running(i) {
+			pod.Phase, pod.Ready, pod.Exited, pod.ExitCode, pod.ExitedAt = PodFailed, false, true, 1, w.now
+		}
+	}
+	w.later(5*time.Second, func(w *world) {
+		if h == w.head && !h.Phase.Terminal() {
+			h.Phase, h.Ready = PodSucceeded, false
+		}
+	})
+}
+
 func (w *world) cordon(n *Node, d time.Duration) {
 	n.Unschedulable = true
 	w.later(d, func(*world) { n.Unschedulable = false })

@@ -78,6 +78,9 @@ func randomWorld(seed int) *world {
 	for range 1 + rng.IntN(8) {
 		w.at(time.Duration(5+rng.IntN(1200))*time.Second, randomFault)
 	}
+	if rng.IntN(6) == 0 {
+		w.at(time.Duration(600+rng.IntN(600))*time.Second, (*world).finish)
+	}
 	return w
 }
 
