@@ -84,7 +84,7 @@ func up(ctx context.Context, args []string) error {
 		Bound:                  *ephemeral,
 		Extra:                  extra,
 	}
-	if state, err := boot.ReadState(folder); err == nil && state != nil && state.Ready && !slices.Contains(values(state.Running(folder)), false) {
+	if state, err := boot.ReadState(folder); err == nil && state != nil && state.Ready && state.Whole(folder) {
 		if *ephemeral {
 			return fmt.Errorf("a cluster runs in %s already", folder)
 		}
@@ -143,7 +143,44 @@ func down(_ context.Context, args []string) error {
 	return boot.Down(folder)
 }
 
-// status lists the programs of the cluster; it fails unless all of them run.
+// guest starts a program beside the cluster, which ends it with itself.
+func guest(_ context.Context, args []string) error {
+	flags := flag.NewFlagSet("run", flag.ExitOnError)
+	dir := dirFlag(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() == 0 {
+		return errors.New("run wants a program, and its arguments")
+	}
+	folder, err := clusterDir(*dir)
+	if err != nil {
+		return err
+	}
+	p, err := boot.Run(folder, flags.Arg(0), flags.Args()[1:])
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s runs as process %d; its log is %s\n", p.Name, p.PID, filepath.Join(folder, "logs", p.Name+".log"))
+	return nil
+}
+
+// folder prints the cluster's folder.
+func folder(_ context.Context, args []string) error {
+	flags := flag.NewFlagSet("dir", flag.ExitOnError)
+	dir := dirFlag(flags)
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	path, err := clusterDir(*dir)
+	if err != nil {
+		return err
+	}
+	fmt.Println(path)
+	return nil
+}
+
+// status lists the programs of the cluster; it fails unless all of its own run.
 func status(_ context.Context, args []string) error {
 	flags := flag.NewFlagSet("status", flag.ExitOnError)
 	dir := dirFlag(flags)
@@ -164,7 +201,7 @@ func status(_ context.Context, args []string) error {
 		fmt.Printf("%-24s %8d  %s\n", p.Name, p.PID, word)
 	}
 	switch {
-	case slices.Contains(values(running), false):
+	case !state.Whole(folder):
 		return fmt.Errorf("not all programs run; their logs are in %s", filepath.Join(folder, "logs"))
 	case !state.Ready:
 		return errors.New("the cluster is still booting")
@@ -249,12 +286,4 @@ func (e extraArgs) Set(s string) error {
 	}
 	e[name] = append(e[name], arg)
 	return nil
-}
-
-func values(m map[string]bool) []bool {
-	var out []bool
-	for _, v := range m {
-		out = append(out, v)
-	}
-	return out
 }

@@ -20,7 +20,9 @@ const usage = `usage: localcluster COMMAND [flags]
   bin              print the cache's folder of programs (KUBEBUILDER_ASSETS of envtest)
   up               boot a cluster, building what is missing, and tell how to use it
   down             end it and remove its folder
+  run PROGRAM ...  start a program beside the cluster, which ends with it; an argument must name a file in its folder
   status           list its programs
+  dir              print its folder
   env              print the shell commands that make kubectl use it
 
 localcluster COMMAND -h lists a command's flags.
@@ -46,7 +48,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, []string) error{
-		"build": build, "bin": bin, "up": up, "down": down, "status": status, "env": env,
+		"build": build, "bin": bin, "up": up, "down": down, "run": guest, "status": status, "dir": folder, "env": env,
 	}
 	if len(args) > 0 {
 		switch args[0] {

@@ -18,21 +18,15 @@ func claim(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(dir)
+	release, err := lock(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
+			release()
 		}
 	}()
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("another cluster is booting in %s", dir)
-		}
-		return nil, fmt.Errorf("locking %s: %w", dir, err)
-	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -44,6 +38,22 @@ func claim(dir string) (unlock func(), err error) {
 	}
 	if err := os.WriteFile(filepath.Join(dir, marker), nil, 0o644); err != nil {
 		return nil, err
+	}
+	return release, nil
+}
+
+// lock holds a cluster's folder against whoever else would change what runs in it, until unlock.
+func lock(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("another cluster is booting in %s", dir)
+		}
+		return nil, fmt.Errorf("locking %s: %w", dir, err)
 	}
 	return func() { f.Close() }, nil
 }

@@ -55,6 +55,8 @@ type State struct {
 type Process struct {
 	Name string `json:"name"`
 	PID  int    `json:"pid"`
+	// Guest is a program that Run added; the cluster is whole without it.
+	Guest bool `json:"guest,omitempty"`
 }
 
 // ReadState reads the state of the cluster in dir; nil if there is none.
