@@ -28,8 +28,8 @@ help: ## List the targets.
 	  /^[a-zA-Z0-9_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## Boot a local cluster, start the operator, run the samples and watch them. No images, no TPUs.
-	$(LOCALCLUSTER) demo
+demo: cluster-build ## Boot a local cluster, start the operator, run the samples and watch them. No images, no TPUs.
+	go run ./hack/demo
 
 .PHONY: test
 test: cluster-build ## Run every test: unit, api, controllers, chart, e2e.
