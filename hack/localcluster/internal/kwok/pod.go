@@ -152,7 +152,7 @@ containerStatuses:
 {{- $lists := dict -}}
 {{- range $key := list "containerStatuses" "initContainerStatuses" -}}
   {{- $out := list -}}
-  {{- range $status := get $pod.status $key -}}
+  {{- range $status := or (get $pod.status $key) list -}}
     {{- $s := deepCopy $status -}}
     {{- $is := or (eq $target $s.name) (and (eq $target "*") (hasKey $plain $s.name)) -}}
     {{- if and $s.state.running $is (lt (int (toString $s.restartCount)) $times) -}}
@@ -189,7 +189,7 @@ initContainerStatuses: {{ $initList | toJson }}
 {{- $lists := dict -}}
 {{- range $key := list "containerStatuses" "initContainerStatuses" -}}
   {{- $out := list -}}
-  {{- range $status := get $pod.status $key -}}
+  {{- range $status := or (get $pod.status $key) list -}}
     {{- $s := deepCopy $status -}}
     {{- $restart := false -}}
     {{- if $s.state.terminated -}}

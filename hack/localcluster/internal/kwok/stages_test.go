@@ -376,6 +376,39 @@ func TestPodStages(t *testing.T) {
 	}
 }
 
+// A pod without sidecars and annotations goes through the same stages.
+func TestPlainPod(t *testing.T) {
+	plain := func(annotations map[string]any) map[string]any {
+		p := pod("OnFailure", annotations)
+		delete(p["spec"].(map[string]any), "initContainers")
+		if annotations == nil {
+			delete(p["metadata"].(map[string]any), "annotations")
+		}
+		return p
+	}
+	tests := map[string]struct {
+		pod  map[string]any
+		want []string // stages
+	}{
+		"runs":            {pod: plain(nil), want: []string{"pod-ready", ""}},
+		"fails once":      {pod: plain(map[string]any{Prefix + "exit-code": "1", Prefix + "exit-times": "1"}), want: []string{"pod-ready", "pod-exit", "pod-restart", ""}},
+		"completes":       {pod: plain(map[string]any{Prefix + "exit-after": "1s"}), want: []string{"pod-ready", "pod-exit", ""}},
+		"waits":           {pod: plain(map[string]any{Prefix + "waiting-reason": "ErrImagePull"}), want: []string{"pod-waiting", ""}},
+		"stops unstarted": {pod: deleting(plain(nil), 30), want: []string{"pod-stop", "pod-delete"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for range tc.want {
+				got = append(got, play(t, podStages(), tc.pod))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("stages (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestDelays(t *testing.T) {
 	tests := map[string]struct {
 		stage       string
