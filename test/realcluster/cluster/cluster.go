@@ -21,6 +21,10 @@ var tools = []string{
 	"kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2", "coredns",
 }
 
+// hostTools are those of them that run inside hosts. They are copied to where
+// hosts see them: /tmp, where a cache may be, is each host's own.
+var hostTools = []string{"kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2"}
+
 // packages are Debian's, by a file that each brings.
 var packages = map[string]string{
 	"/usr/sbin/runc":     "runc",
@@ -113,6 +117,15 @@ func Build(ctx context.Context, progress io.Writer) error {
 	if _, err := localcluster(ctx, progress, append([]string{"build"}, tools...)...); err != nil {
 		return err
 	}
+	bin, err := Programs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range hostTools {
+		if err := copyFile(filepath.Join(bin, name), program(name)); err != nil {
+			return err
+		}
+	}
 	repo, err := repository()
 	if err != nil {
 		return err
@@ -143,6 +156,25 @@ func Build(ctx context.Context, progress io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// copyFile copies a program, if the copy differs in size or age.
+func copyFile(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if old, err := os.Stat(to); err == nil && old.Size() == info.Size() && !old.ModTime().Before(info.ModTime()) {
+		return nil
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(to+".new", string(data)); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(to+".new", 0o755), os.Rename(to+".new", to))
 }
 
 // goFlags undoes the shell's quoting in a go build of the Dockerfile.
@@ -199,7 +231,7 @@ func up(ctx context.Context, progress io.Writer, extra []string) error {
 	}
 	fmt.Fprintf(progress, "booting %d hosts\n", len(Hosts))
 	for _, h := range Hosts {
-		if err := h.boot(ctx, bin); err != nil {
+		if err := h.boot(ctx); err != nil {
 			return fmt.Errorf("boot %s: %w", h.Name, err)
 		}
 	}

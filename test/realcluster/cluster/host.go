@@ -53,7 +53,7 @@ func (h Host) makeMounts(ctx context.Context) error {
 }
 
 // boot starts the host from nothing.
-func (h Host) boot(ctx context.Context, bin string) error {
+func (h Host) boot(ctx context.Context) error {
 	if err := h.makeNetwork(ctx); err != nil {
 		return err
 	}
@@ -66,13 +66,13 @@ func (h Host) boot(ctx context.Context, bin string) error {
 	if err := h.writeConfigs(); err != nil {
 		return err
 	}
-	return h.startPrograms(ctx, bin)
+	return h.startPrograms(ctx)
 }
 
-func (h Host) startPrograms(ctx context.Context, bin string) error {
+func (h Host) startPrograms(ctx context.Context) error {
 	// containerd looks for its shim on the PATH.
-	path := []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
-	err := start("containerd-"+h.Name, path, "nsenter", h.inside(filepath.Join(bin, "containerd"), "--config", h.file("containerd.toml"))...)
+	path := []string{"PATH=" + filepath.Dir(program("containerd")) + ":" + os.Getenv("PATH")}
+	err := start("containerd-"+h.Name, path, "nsenter", h.inside(program("containerd"), "--config", h.file("containerd.toml"))...)
 	if err != nil {
 		return err
 	}
@@ -83,13 +83,13 @@ func (h Host) startPrograms(ctx context.Context, bin string) error {
 	for k, v := range h.labels() {
 		labels = append(labels, k+"="+v)
 	}
-	err = start("kubelet-"+h.Name, path, "nsenter", h.inside(filepath.Join(bin, "kubelet"),
+	err = start("kubelet-"+h.Name, path, "nsenter", h.inside(program("kubelet"),
 		"--config="+h.file("kubelet.json"), "--kubeconfig="+hostKubeconfig(), "--hostname-override="+h.Name,
 		"--node-ip="+h.ip(), "--node-labels="+strings.Join(labels, ","))...)
 	if err != nil {
 		return err
 	}
-	return start("kube-proxy-"+h.Name, path, "nsenter", h.inside(filepath.Join(bin, "kube-proxy"),
+	return start("kube-proxy-"+h.Name, path, "nsenter", h.inside(program("kube-proxy"),
 		"--kubeconfig="+hostKubeconfig(), "--hostname-override="+h.Name, "--proxy-mode=iptables",
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0",
 		"--oom-score-adj=0")...)
@@ -197,17 +197,13 @@ func (h Host) killPrograms() error {
 // Start boots a host that was killed, as a new one: nothing of it is left but
 // its name.
 func (h Host) Start(ctx context.Context) error {
-	bin, err := Programs(ctx)
-	if err != nil {
-		return err
-	}
 	if err := h.remove(ctx); err != nil {
 		return err
 	}
 	if _, err := kubectl(ctx, "delete", "node", h.Name, "--ignore-not-found"); err != nil {
 		return err
 	}
-	if err := h.boot(ctx, bin); err != nil {
+	if err := h.boot(ctx); err != nil {
 		return err
 	}
 	return h.becomesReady(ctx)
