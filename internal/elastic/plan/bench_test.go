@@ -51,9 +51,9 @@ func (o *Observation) remember(d Decision) {
 }
 
 // BenchmarkNext asks about 1,024 slices of 64 VMs; the budget is 20 ms and
-// 5 MB a call. With all slices Ready it takes 8 ms of CPU and 1.1 MB, with every
-// sixteenth slice without a host and as many with a fallen worker 12 ms and
-// 3.7 MB (measured on one core, November 2026).
+// 5 MB a call. With all slices Ready it takes about 7 ms of CPU and 1.1 MB;
+// with every sixteenth slice without a host, and as many with a fallen worker,
+// 10 ms and 3.4 MB (CPU time on one busy core, November 2026).
 func BenchmarkNext(b *testing.B) {
 	b.Run("ready", func(b *testing.B) {
 		o, now := steadyState(1024, 64)

@@ -256,7 +256,8 @@ func (s *slice) shortenGrace() {
 
 // forceDelete removes pods that can or will not stop by themselves.
 func (s *slice) forceDelete() {
-	if s.resting != "" || s.observing() || s.failed < notReady && !s.stopping {
+	restarting := s.obs.JobSet.Restarting || s.obs.JobSet.Deleting
+	if s.resting != "" || s.obs.Head.MainExited && !restarting || s.observing() || s.failed < notReady && !s.stopping {
 		return
 	}
 	c := s.in.Child

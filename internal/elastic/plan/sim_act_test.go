@@ -9,7 +9,7 @@ import (
 // do takes one action, as the operator would, with its preconditions.
 func (w *world) do(a Action) {
 	w.dirty = true
-	if w.head != nil && w.head.MainExited && a.Kind != ReleaseHold {
+	if w.head != nil && w.head.MainExited && a.Kind != ReleaseHold && !w.jobSet.Restarting && !w.jobSet.Deleting {
 		w.fail("%s although the program has ended", actionWords(a))
 	}
 	switch a.Kind {
