@@ -48,7 +48,7 @@ func podObstacle(o *observation, pod *corev1.Pod, who string) *verdict {
 		v.reason, v.message = v1.ReasonUnschedulable, fmt.Sprintf("no node for %s; the scheduler says: %s", who, words)
 		switch {
 		case tpuShape(pod) != shape{}:
-			if message := noPool(tpuShape(pod), o.nodes, o.tpuPods); message != "" {
+			if message := noPool(pod, o.nodes, o.tpuPods); message != "" {
 				v.reason, v.message = v1.ReasonNoSlicePool, message
 			}
 		case isHead(pod.Labels):
@@ -132,11 +132,15 @@ func noHeadNode(pod *corev1.Pod, nodes []corev1.Node) string {
 			most, mostMemory, found = c, m, true
 		}
 	}
+	largest := "the largest CPU node"
+	if len(pod.Spec.NodeSelector) > 0 {
+		largest += " with " + selector(pod.Spec.NodeSelector)
+	}
 	switch {
 	case found && most >= cpu:
-		return fmt.Sprintf("%s, the largest CPU node has %s CPU and %s GB", asked, cores(most), gigabytes(mostMemory))
+		return fmt.Sprintf("%s, %s has %s CPU and %s GB", asked, largest, cores(most), gigabytes(mostMemory))
 	case found:
-		return fmt.Sprintf("%s, the largest CPU node has %s", asked, cores(most))
+		return fmt.Sprintf("%s, %s has %s", asked, largest, cores(most))
 	case len(pod.Spec.NodeSelector) > 0:
 		return fmt.Sprintf("%s, and no CPU node has the labels %s", asked, selector(pod.Spec.NodeSelector))
 	default:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +39,13 @@ func pool(name, topology string, nodes int) []corev1.Node {
 		})
 	}
 	return list
+}
+
+func with(key, value string, nodes []corev1.Node) []corev1.Node {
+	for i := range nodes {
+		nodes[i].Labels[key] = value
+	}
+	return nodes
 }
 
 func on(node string) corev1.Pod {
@@ -80,6 +88,10 @@ func waiting(part, reason, message string, last *corev1.ContainerStateTerminated
 func TestWaitsFor(t *testing.T) {
 	worker := unplaced(v1.WorkerReplicatedJob, "0/9 nodes are available: untolerated taint.")
 	worker.Spec.NodeSelector = map[string]string{labelAccelerator: v5p, labelTopology: "4x4x4"}
+	reserved, follower := *worker.DeepCopy(), *worker.DeepCopy()
+	reserved.Spec.NodeSelector["reservation"] = "mine"
+	follower.Spec.NodeSelector[labelNodePool] = "p1"
+	follower.Labels[batchv1.JobCompletionIndexAnnotation] = "3"
 	picky := bigHead()
 	picky.Spec.NodeSelector = map[string]string{"pool": "heads"}
 	refused := waiting(v1.HeadReplicatedJob, "", "", nil)
@@ -110,6 +122,20 @@ func TestWaitsFor(t *testing.T) {
 			reason:  v1.ReasonNoSlicePool,
 			message: "no whole pool of tpu-v5p-slice 4x4x4 is free: 1 pool, 0 in use, 1 not whole",
 		},
+		"only pools that the job does not select": {
+			workers: []corev1.Pod{reserved},
+			nodes:   append(pool("p1", "4x4x4", 16), with("reservation", "mine", append(pool("p2", "4x4x4", 16), pool("p3", "2x2x2", 2)...))...),
+			tpuPods: []corev1.Pod{on("p2-a")},
+			reason:  v1.ReasonNoSlicePool,
+			message: "no whole pool of tpu-v5p-slice 4x4x4 with reservation=mine is free: 1 pool, 1 in use; pools of other shapes: 2x2x2 (1)",
+		},
+		"a follower is pinned to its leader's pool": {
+			workers: []corev1.Pod{follower},
+			nodes:   append(pool("p1", "4x4x4", 16), pool("p2", "4x4x4", 16)...),
+			tpuPods: []corev1.Pod{on("p1-a")},
+			reason:  v1.ReasonUnschedulable,
+			message: "no node for slice 1; the scheduler says: 0/9 nodes are available: untolerated taint.",
+		},
 		"no pool at all": {
 			workers: []corev1.Pod{worker},
 			reason:  v1.ReasonNoSlicePool,
@@ -137,6 +163,12 @@ func TestWaitsFor(t *testing.T) {
 			head:    ptr.To(bigHead()),
 			reason:  v1.ReasonNoHeadNode,
 			message: "no node for the head: 24 CPU and 132 GB asked, and there is no CPU node",
+		},
+		"no CPU node with the labels is large enough": {
+			head:    &picky,
+			nodes:   append(with("pool", "heads", []corev1.Node{cpuNode("n1", "16", "64G")}), cpuNode("n2", "64", "400G")),
+			reason:  v1.ReasonNoHeadNode,
+			message: "no node for the head: 24 CPU and 132 GB asked, the largest CPU node with pool=heads has 16",
 		},
 		"no CPU node with the labels": {
 			head:    &picky,

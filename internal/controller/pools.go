@@ -3,10 +3,12 @@ package controller
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "pathways.domain/pathways-job/api/v1"
@@ -29,6 +31,19 @@ func tpuShape(pod *corev1.Pod) shape {
 	return shape{pod.Spec.NodeSelector[labelAccelerator], pod.Spec.NodeSelector[labelTopology]}
 }
 
+// otherLabels are what a worker's node selector asks for beside its shape: a
+// reservation, spot machines. JobSet pins followers to their leader's pool;
+// that is no wish of the user's.
+func otherLabels(pod *corev1.Pod) map[string]string {
+	labels := maps.Clone(pod.Spec.NodeSelector)
+	delete(labels, labelAccelerator)
+	delete(labels, labelTopology)
+	if index := pod.Labels[batchv1.JobCompletionIndexAnnotation]; index != "" && index != "0" {
+		delete(labels, labelNodePool)
+	}
+	return labels
+}
+
 // slicePool is a set of nodes that can hold one slice.
 type slicePool struct {
 	shape shape
@@ -41,9 +56,11 @@ type slicePool struct {
 
 func (p *slicePool) whole() bool { return p.want > 0 && p.nodes == p.want && p.usable == p.want }
 
-// noPool says why no whole pool of the shape is free; empty if one is, so that
+// noPool says why no whole pool of the pod's shape is free; empty if one is, so that
 // only the scheduler can know what is wrong.
-func noPool(want shape, nodes []corev1.Node, tpuPods []corev1.Pod) string {
+func noPool(pod *corev1.Pod, nodes []corev1.Node, tpuPods []corev1.Pod) string {
+	want, labels := tpuShape(pod), otherLabels(pod)
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool { return !hasLabels(&n, labels) })
 	var all, used, broken int
 	others := map[string]int{}
 	for _, p := range poolsOf(nodes, tpuPods) {
@@ -63,7 +80,11 @@ func noPool(want shape, nodes []corev1.Node, tpuPods []corev1.Pod) string {
 	if all > used+broken {
 		return ""
 	}
-	message := fmt.Sprintf("no whole pool of %s %s is free: %s", want.accelerator, want.topology, count(all, used, broken))
+	kind := want.accelerator + " " + want.topology
+	if len(labels) > 0 {
+		kind += " with " + selector(labels)
+	}
+	message := fmt.Sprintf("no whole pool of %s is free: %s", kind, count(all, used, broken))
 	if len(others) > 0 {
 		message += "; pools of other shapes: " + listShapes(others)
 	}
