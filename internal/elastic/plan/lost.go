@@ -25,7 +25,7 @@ func (s *slice) lost() bool {
 		s.st.HoldUntil = nil
 		s.set(v1.SliceLost, v1.ReasonWorkerFailed, fmt.Sprintf(
 			"%s It has used up its restart budget (%d of %d) and stays down until the whole job restarts; the replace-slice annotation revives it.",
-			why, s.restartsOf(), s.obs.Job.budget()))
+			why, s.restartsOf(), s.obs.Job.Budget()))
 	}
 	c := s.in.Child
 	switch {

@@ -43,7 +43,7 @@ func (p *planner) spendBudgets() {
 	if over <= p.obs.Job.ElasticSlices {
 		return
 	}
-	message := fmt.Sprintf("Slice %d has used up its restart budget (%d of %d)", worst.in.Index, worst.restartsOf(), p.obs.Job.budget())
+	message := fmt.Sprintf("Slice %d has used up its restart budget (%d of %d)", worst.in.Index, worst.restartsOf(), p.obs.Job.Budget())
 	if p.obs.Job.ElasticSlices > 0 {
 		message += fmt.Sprintf(", and with it %d slices are lost, more than the %d that may be missing", over, p.obs.Job.ElasticSlices)
 	}

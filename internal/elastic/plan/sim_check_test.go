@@ -30,7 +30,7 @@ func (w *world) healthy(i int32) bool {
 func (w *world) overBudget() int32 {
 	over := int32(0)
 	for _, n := range w.truth.ownFalls {
-		if budget := w.job.budget(); budget >= 0 && n > budget {
+		if budget := w.job.Budget(); budget >= 0 && n > budget {
 			over++
 		}
 	}
@@ -84,7 +84,7 @@ func (w *world) checkDelete(a Action, c *simChild) {
 	switch a.Reason {
 	case v1.ReasonRequested, v1.ReasonMaintenance:
 	case v1.ReasonWorkerFailed:
-		if w.truth.ownFalls[c.slice] <= w.job.budget() {
+		if w.truth.ownFalls[c.slice] <= w.job.Budget() {
 			w.fail("slice %d is healthy and within its budget, and is deleted: %s", c.slice, a.Message)
 		}
 	default:
@@ -180,7 +180,7 @@ func (w *world) checkRest() {
 		case c == nil || c.Held || c.Deleting:
 			w.fail("at rest slice %d has no Job, or one that is held or being deleted", i)
 		case st.State == v1.SliceLost:
-			if w.truth.ownFalls[i] <= w.job.budget() || c.Parallelism != 0 {
+			if w.truth.ownFalls[i] <= w.job.Budget() || c.Parallelism != 0 {
 				w.fail("at rest slice %d is Lost: %s", i, st.Message)
 			}
 		case st.State != v1.SliceReady || !w.healthy(int32(i)):

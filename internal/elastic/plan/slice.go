@@ -208,16 +208,16 @@ func (s *slice) wasUp() bool {
 
 // over says that the slice has used up its budget.
 func (s *slice) over() bool {
-	budget := s.obs.Job.budget()
+	budget := s.obs.Job.Budget()
 	return budget >= 0 && ptr.Deref(s.st.Restarts, 0) > budget
 }
 
 // inflexibleRestarts is the budget of a slice of a job that is not elastic.
 const inflexibleRestarts = 4
 
-// budget is how often a slice may restart between whole restarts; -1 is for
+// Budget is how often a slice may restart between whole restarts; -1 is for
 // ever.
-func (j *Job) budget() int32 {
+func (j *Job) Budget() int32 {
 	switch {
 	case j.Headless:
 		return -1

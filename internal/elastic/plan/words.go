@@ -85,7 +85,7 @@ func (s *slice) exitWords(pod *Pod) string {
 
 // budgetWords says how many restarts are left.
 func (s *slice) budgetWords() string {
-	budget := s.obs.Job.budget()
+	budget := s.obs.Job.Budget()
 	pending := int32(0)
 	for _, c := range s.st.PendingCharges {
 		pending += c.Count
