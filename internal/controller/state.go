@@ -203,7 +203,8 @@ func remark(o *observation) string {
 	if o.job.Spec.Suspend != nil && o.job.Labels[labelQueue] != "" {
 		remarks = append(remarks, "spec.suspend is not applied: the job belongs to a Kueue queue; set spec.active of its Workload instead")
 	}
-	if o.jobSet != nil && o.jobSet.Spec.StartupPolicy != nil {
+	// JobSet's own default is AnyOrder.
+	if js := o.jobSet; js != nil && js.Spec.StartupPolicy != nil && js.Spec.StartupPolicy.StartupPolicyOrder == jobsetv1alpha2.InOrder {
 		remarks = append(remarks, "its JobSet was made by google/pathways-job and keeps that spec until a whole restart creates it again")
 	}
 	return strings.Join(remarks, "; ")
