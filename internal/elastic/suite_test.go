@@ -27,6 +27,9 @@ import (
 // cache.
 var api client.WithWatch
 
+// config is an administrator's of that API server.
+var config *rest.Config
+
 func TestElastic(t *testing.T) {
 	RegisterFailHandler(Fail)
 	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
@@ -37,7 +40,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	env, err := envtest.Start(ctx, envtest.Options{JobSet: true})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(env.Stop)
-	config := rest.CopyConfig(env.Config)
+	config = rest.CopyConfig(env.Config)
 	config.QPS = -1
 	api, err = client.NewWithWatch(config, client.Options{Scheme: newScheme()})
 	Expect(err).NotTo(HaveOccurred())
