@@ -193,19 +193,21 @@ func colocation(job *v1.PathwaysJob, js *jobsetv1alpha2.JobSet) {
 			MatchLabelKeys: []string{"jobset.sigs.k8s.io/restart-attempt"},
 		}},
 	}}
-	workers := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: "jobset.sigs.k8s.io/job-key", Operator: metav1.LabelSelectorOpExists},
-		{Key: "jobset.sigs.k8s.io/replicatedjob-name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"pathways-head"}},
-	}}
+	notHead := metav1.LabelSelectorRequirement{
+		Key: "jobset.sigs.k8s.io/replicatedjob-name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"pathways-head"},
+	}
+	anySlice := metav1.LabelSelectorRequirement{Key: "jobset.sigs.k8s.io/job-key", Operator: metav1.LabelSelectorOpExists}
 	pod := podOf(workerOf(js))
 	pod.Annotations = nil
 	pod.Spec.Affinity = &corev1.Affinity{
 		PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-			TopologyKey: "cloud.google.com/gke-nodepool", LabelSelector: workers,
+			TopologyKey:    "cloud.google.com/gke-nodepool",
+			LabelSelector:  &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notHead}},
 			MatchLabelKeys: []string{"jobset.sigs.k8s.io/job-key"},
 		}}},
 		PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-			TopologyKey: "cloud.google.com/gke-nodepool", LabelSelector: workers,
+			TopologyKey:       "cloud.google.com/gke-nodepool",
+			LabelSelector:     &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{anySlice, notHead}},
 			NamespaceSelector: &metav1.LabelSelector{},
 			MatchLabelKeys:    []string{"jobset.sigs.k8s.io/priority"},
 			MismatchLabelKeys: []string{"jobset.sigs.k8s.io/job-key"},

@@ -66,8 +66,9 @@ func keepTogether(pod *corev1.PodSpec) {
 	}
 	anySlice := metav1.LabelSelectorRequirement{Key: jobsetv1alpha2.JobKey, Operator: metav1.LabelSelectorOpExists}
 	addAffinity(pod, corev1.PodAffinityTerm{
-		TopologyKey:    tpu.LabelNodePool,
-		LabelSelector:  &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{anySlice, notHead}},
+		TopologyKey: tpu.LabelNodePool,
+		// A key must not be in both selector and matchLabelKeys, or pods are refused.
+		LabelSelector:  &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{notHead}},
 		MatchLabelKeys: []string{jobsetv1alpha2.JobKey},
 	})
 	anti := &pod.Affinity.PodAntiAffinity
