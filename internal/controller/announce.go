@@ -41,7 +41,8 @@ func transitions(o *observation, next v1.PathwaysJobStatus) []transition {
 	}
 	restarted := ptr.Deref(next.Restarts, 0) > ptr.Deref(o.previous.Restarts, 0)
 	switch {
-	case o.previous.JobSet == nil && next.JobSet != nil && o.created:
+	case o.previous.JobSet == nil && next.JobSet != nil && (o.created || !madeByPeer(o.jobSet)):
+		// The write of the status that creating it led to may have failed.
 		add(corev1.EventTypeNormal, v1.EventJobSetCreated, "Create", "created JobSet %s", o.job.Name)
 	case o.previous.JobSet == nil && next.JobSet != nil:
 		add(corev1.EventTypeNormal, v1.EventJobSetAdopted, "Adopt", "found JobSet %s of this job", o.job.Name)

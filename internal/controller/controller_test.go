@@ -186,6 +186,9 @@ var _ = Describe("a JobSet of the job's name", func() {
 		jobSet, err := render.JobSet(w.job("train").Obj(), render.Options{})
 		Expect(err).NotTo(HaveOccurred())
 		jobSet.OwnerReferences = owner
+		// As google/pathways-job makes them.
+		jobSet.Spec.ReplicatedJobs[1].DependsOn = nil
+		jobSet.Spec.StartupPolicy = &jobsetv1alpha2.StartupPolicy{StartupPolicyOrder: jobsetv1alpha2.InOrder}
 		Expect(admin.Create(w.ctx, jobSet)).To(Succeed())
 		return jobSet
 	}

@@ -203,11 +203,16 @@ func remark(o *observation) string {
 	if o.job.Spec.Suspend != nil && o.job.Labels[labelQueue] != "" {
 		remarks = append(remarks, "spec.suspend is not applied: the job belongs to a Kueue queue; set spec.active of its Workload instead")
 	}
-	// JobSet's own default is AnyOrder.
-	if js := o.jobSet; js != nil && js.Spec.StartupPolicy != nil && js.Spec.StartupPolicy.StartupPolicyOrder == jobsetv1alpha2.InOrder {
+	if o.jobSet != nil && madeByPeer(o.jobSet) {
 		remarks = append(remarks, "its JobSet was made by google/pathways-job and keeps that spec until a whole restart creates it again")
 	}
 	return strings.Join(remarks, "; ")
+}
+
+// madeByPeer says whether google/pathways-job made the JobSet: with a startup
+// policy. JobSet's own default is AnyOrder.
+func madeByPeer(jobSet *jobsetv1alpha2.JobSet) bool {
+	return jobSet.Spec.StartupPolicy != nil && jobSet.Spec.StartupPolicy.StartupPolicyOrder == jobsetv1alpha2.InOrder
 }
 
 // jobSetCondition returns the condition if it is True.

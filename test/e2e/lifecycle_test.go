@@ -37,7 +37,7 @@ var _ = Describe("The life of a job", func() {
 		job = w.completed(ctx, "train")
 		Expect(job.Status.Restarts).To(HaveValue(BeZero()))
 		Eventually(w.reasons("train")).WithContext(ctx).Should(ConsistOf(
-			v1.EventJobSetCreated, v1.EventJobRunning, "SlicesReady", v1.EventJobCompleted))
+			v1.EventJobSetCreated, v1.EventJobRunning, "SlicesStarted", v1.EventJobCompleted))
 	})
 
 	It("stops and starts again by spec.suspend", func(ctx context.Context) {
