@@ -30,6 +30,10 @@ const (
 	// ReasonUnschedulable (Pending): the scheduler finds no node for a pod;
 	// the message has its words.
 	ReasonUnschedulable = "Unschedulable"
+	// ReasonPodsRefused (Pending): the API server refuses the job's pods, for
+	// example because of a quota, the namespace's pod security standard or a
+	// missing ServiceAccount; the message has its words.
+	ReasonPodsRefused = "PodsRefused"
 	// ReasonContainerNotStarting (Pending): a container of a placed pod cannot
 	// start, for example because its image cannot be pulled; the message has
 	// the kubelet's words.

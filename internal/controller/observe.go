@@ -34,6 +34,8 @@ type observation struct {
 	created bool
 	// obstacle says why there is no JobSet, or why nothing is known of it.
 	obstacle *verdict
+	// refused says why there are no pods.
+	refused *verdict
 
 	// head is the newest pod of the head, nil if there is none.
 	head     *corev1.Pod
@@ -64,6 +66,9 @@ func (r *Reconciler) observe(ctx context.Context, job *v1.PathwaysJob) (*observa
 	err := r.observeJobSet(ctx, o)
 	if err == nil && o.jobSet != nil {
 		err = errors.Join(r.observeChildren(ctx, o), r.observeNodes(ctx, o))
+	}
+	if err == nil {
+		err = r.observeRefusals(ctx, o)
 	}
 	if err != nil {
 		o.obstacle = readFailed(o, err)
@@ -215,7 +220,7 @@ func isWorker(labels map[string]string) bool {
 
 // lookAgain is when to look again without an event; 0 is never.
 func (o *observation) lookAgain() time.Duration {
-	if o.obstacle != nil || o.waitsForNodes() {
+	if o.obstacle != nil || o.waitsForNodes() || o.childlessParent() != nil {
 		return lookAgain
 	}
 	return 0

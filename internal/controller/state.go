@@ -185,6 +185,8 @@ func pending(o *observation) verdict {
 		v.reason, v.message = v1.ReasonRestarting, "its JobSet is being deleted; it is created again once that is gone"
 	case restartsAsNew(o):
 		v.reason, v.message = v1.ReasonRestarting, "the head exited with 0 because it was disrupted, so the job is not completed: its JobSet is created again"
+	case o.refused != nil:
+		v.reason, v.message = o.refused.reason, o.refused.message
 	case waitsFor(o) != nil:
 		obstacle := waitsFor(o)
 		v.reason, v.message = obstacle.reason, obstacle.message

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -163,6 +164,21 @@ var _ = Describe("A job that waits says what for:", func() {
 		w.running(ctx, "train")
 	})
 
+	It("pods that the namespace does not allow", func(ctx context.Context) {
+		w := newWorld(ctx, shared)
+		w.pool(ctx, "a", "ct6e-standard-4t", "2x4")
+		const label = "pod-security.kubernetes.io/enforce"
+		w.labelNamespace(ctx, label, `"baseline"`)
+		w.create(ctx, w.makeJob("train").Workers("ct6e-standard-4t", "2x4", 1))
+		w.until(ctx, "train",
+			haveCondition(v1.ConditionPending, metav1.ConditionTrue, v1.ReasonPodsRefused),
+			haveMessage(v1.ConditionPending, HavePrefix(
+				`pods of train-pathways-head-0 cannot be created; it is tried again: the pod is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`)))
+
+		w.labelNamespace(ctx, label, "null")
+		w.running(ctx, "train")
+	})
+
 	It("a whole pool of its shape", func(ctx context.Context) {
 		w := newWorld(ctx, shared)
 		w.pool(ctx, "a", "ct6e-standard-4t", "2x4")
@@ -184,6 +200,14 @@ func (w *world) headHere(name string) *wrappers.PathwaysJobWrapper {
 	return w.makeJob(name).Workers("ct6e-standard-4t", "2x4", 1).Template(func(t *corev1.PodTemplateSpec) {
 		t.Spec.NodeSelector = map[string]string{reservation: w.namespace}
 	})
+}
+
+// labelNamespace sets a label of this spec's namespace to a JSON value.
+func (w *world) labelNamespace(ctx context.Context, key, value string) {
+	GinkgoHelper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, key, value))
+	Expect(w.Client.Patch(ctx, ns, patch)).To(Succeed())
 }
 
 // refuseJobSets makes a quota that allows no JobSet in this namespace, and
