@@ -24,7 +24,7 @@ var _ = Describe("The end of the head", func() {
 		w.create(ctx, w.makeJob("train").Workers("ct6e-standard-4t", "2x4", 1).MaxRestarts(1))
 		w.running(ctx, "train")
 		w.exitHead(ctx, "train", 3, "loss is NaN at step 12")
-		job := w.until(ctx, "train", haveRestarts(1), haveCondition(v1.ConditionRunning, metav1.ConditionTrue, ""))
+		job := w.until(ctx, "train", haveWholeRestarts(1), haveCondition(v1.ConditionRunning, metav1.ConditionTrue, ""))
 		Expect(job.Status.TerminalState).To(BeEmpty())
 		Expect(job.Status.JobSet.ChargedRestarts).To(HaveValue(BeEquivalentTo(1)))
 
@@ -76,7 +76,7 @@ var _ = Describe("The end of the head", func() {
 		head, err := w.head(ctx, "train")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.KillHost(ctx, head.Spec.NodeName)).To(Succeed())
-		job := w.until(ctx, "train", haveRestarts(1), haveCondition(v1.ConditionRunning, metav1.ConditionTrue, ""))
+		job := w.until(ctx, "train", haveWholeRestarts(1), haveCondition(v1.ConditionRunning, metav1.ConditionTrue, ""))
 		Expect(job.Status.Head.NodeName).NotTo(Equal(head.Spec.NodeName))
 		Expect(job.Status.JobSet.ChargedRestarts).To(HaveValue(BeZero()))
 		Eventually(w.leftovers).WithContext(ctx).Should(BeEmpty())
@@ -110,7 +110,7 @@ var _ = Describe("The end of the head", func() {
 	})
 })
 
-// haveRestarts matches a PathwaysJob by how often it restarted as a whole.
-func haveRestarts(n int32) OmegaMatcher {
+// haveWholeRestarts matches a PathwaysJob by how often it restarted as a whole.
+func haveWholeRestarts(n int32) OmegaMatcher {
 	return WithTransform(func(job *v1.PathwaysJob) int32 { return ptr.Deref(job.Status.Restarts, 0) }, Equal(n))
 }

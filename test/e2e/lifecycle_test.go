@@ -125,7 +125,7 @@ var _ = Describe("The life of a job", func() {
 		w.deleteJobSet(ctx, "train")
 		job := w.until(ctx, "train",
 			haveCondition(v1.ConditionRunning, metav1.ConditionTrue, ""),
-			haveRestarts(1))
+			haveWholeRestarts(1))
 		Expect(job.Status.JobSet.UID).NotTo(Equal(before))
 		Expect(job.Status.JobSet.ChargedRestarts).To(HaveValue(BeZero()), "nobody's fault is charged")
 		js, err := w.jobSet(ctx, "train")

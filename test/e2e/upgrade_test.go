@@ -105,7 +105,7 @@ var _ = Describe("A cluster that google/pathways-job worked in", Ordered, func()
 
 	It("creates a job's JobSet as ours when it restarts as a whole", func(ctx context.Context) {
 		w.patch(ctx, "components", `{"metadata":{"annotations":{"`+v1.AnnotationRestart+`":"1"}}}`)
-		w.until(ctx, "components", haveRestarts(1))
+		w.until(ctx, "components", haveWholeRestarts(1))
 		job := w.running(ctx, "components")
 		Expect(job).To(haveMessage(v1.ConditionRunning, Not(ContainSubstring("google/pathways-job"))))
 		Expect(w.jobSet(ctx, "components")).To(HaveField("Spec.StartupPolicy", BeNil()))
