@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,9 @@ func connect(config clientcmd.ClientConfig) (client.Reader, string, error) {
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	rest, err := config.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, "", errors.New("there is no kubeconfig: KUBECONFIG or --kubeconfig names the file")
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}

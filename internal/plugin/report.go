@@ -197,11 +197,50 @@ func (r report) slices(b *strings.Builder) {
 	if pending {
 		b.WriteString("  + restarts that are charged after 90 s, unless the host turns out to have failed\n")
 	}
-	for i := range r.job.Status.Slices {
-		if s := &r.job.Status.Slices[i]; s.Message != "" && !r.ended() {
-			fmt.Fprintf(b, "  slice %d: %s\n", ptr.Deref(s.Index, 0), s.Message)
-		}
+	if !r.ended() {
+		r.sliceMessages(b)
 	}
+}
+
+// sliceMessages says each message once, and of which slices.
+func (r report) sliceMessages(b *strings.Builder) {
+	var messages []string
+	indexes := map[string][]int32{}
+	for i := range r.job.Status.Slices {
+		s := &r.job.Status.Slices[i]
+		if s.Message == "" {
+			continue
+		}
+		if indexes[s.Message] == nil {
+			messages = append(messages, s.Message)
+		}
+		indexes[s.Message] = append(indexes[s.Message], ptr.Deref(s.Index, 0))
+	}
+	for _, m := range messages {
+		word := "slice"
+		if len(indexes[m]) > 1 {
+			word = "slices"
+		}
+		fmt.Fprintf(b, "  %s %s: %s\n", word, ranges(indexes[m]), m)
+	}
+}
+
+// ranges writes rising numbers in short: 0-3, 5.
+func ranges(numbers []int32) string {
+	var list []string
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
+			j++
+		}
+		text := strconv.Itoa(int(numbers[i]))
+		if j > i {
+			text += "-" + strconv.Itoa(int(numbers[j]))
+		}
+		list = append(list, text)
+		i = j + 1
+	}
+	return strings.Join(list, ", ")
 }
 
 // budget is how often a slice may restart between restarts of the whole job;
