@@ -29,7 +29,14 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: cluster-build ## Boot a local cluster, start the operator, run the samples and watch them. No images, no TPUs.
-	go run ./hack/demo
+	@echo "building the operator and the demo (from nothing this takes some minutes)"
+	@$(call compile,-ldflags '$(LDFLAGS)' -o bin/manager ./cmd)
+	@$(call compile,-ldflags '$(LDFLAGS)' -o bin/ ./cmd/kubectl-pathways)
+	@$(call compile,-o bin/demo ./hack/demo)
+	@bin/demo
+
+# compile runs go build, and tells how far it is: -v prints a line for each package.
+compile = go build -v $(1) 2>&1 | awk '/^go: downloading / || !/ / { if (++n % 50 == 0) { print "   " n " packages"; fflush() }; next } { print }'
 
 .PHONY: test
 test: cluster-build ## Run every test: unit, api, controllers, chart, e2e.
