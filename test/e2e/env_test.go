@@ -51,23 +51,26 @@ func newEnv(ctx context.Context, how install, args ...string) *env {
 	return e
 }
 
-// bootEnv boots a cluster with nothing of the product in it.
+// bootEnv boots a cluster with nothing of the product in it, and builds the
+// operator meanwhile.
 func bootEnv(ctx context.Context) *env {
 	GinkgoHelper()
+	e := &env{}
+	built := make(chan error, 1)
+	go func() {
+		var err error
+		e.program, err = cluster.BuildOperator(ctx)
+		built <- err
+	}()
 	c, err := cluster.Start(ctx, cluster.Options{
 		NodeMonitorGracePeriod: 8 * time.Second,
 		Progress:               GinkgoWriter,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(c.Stop)
-	return &env{Cluster: c, program: buildOperator(ctx), kubeconfig: filepath.Join(c.Dir, operatorKubeconfig)}
-}
-
-func buildOperator(ctx context.Context) string {
-	GinkgoHelper()
-	program, err := cluster.BuildOperator(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	return program
+	Expect(<-built).To(Succeed())
+	e.Cluster, e.kubeconfig = c, filepath.Join(c.Dir, operatorKubeconfig)
+	return e
 }
 
 // start runs the operator as its ServiceAccount.

@@ -10,6 +10,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -31,14 +32,21 @@ var shared *cluster.Cluster
 
 var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
 	logf.SetLogger(GinkgoLogr)
-	e := newEnv(ctx, chart)
-	// Failed hosts must stay a small part of all pools, or repair pauses; and
-	// heads want a machine each.
-	createPool(ctx, e.Cluster, cluster.CPUPool("heads", 60))
-	createPool(ctx, e.Cluster, cluster.Pool{
-		Name: "spare", MachineType: "ct5lp-hightpu-1t", Topology: "1x1", Hosts: 30,
-		Labels: map[string]string{reservation: "spare"},
-	})
+	e := bootEnv(ctx)
+	pools := make(chan error, 1)
+	go func() {
+		// Failed hosts must stay a small part of all pools, or repair pauses;
+		// and heads want a machine each.
+		_, heads := e.CreatePool(ctx, cluster.CPUPool("heads", 60))
+		_, spare := e.CreatePool(ctx, cluster.Pool{
+			Name: "spare", MachineType: "ct5lp-hightpu-1t", Topology: "1x1", Hosts: 30,
+			Labels: map[string]string{reservation: "spare"},
+		})
+		pools <- errors.Join(heads, spare)
+	}()
+	chart(ctx, e.Cluster)
+	e.start(ctx)
+	Expect(<-pools).To(Succeed())
 	return []byte(e.Dir)
 }, func(dir []byte) {
 	logf.SetLogger(GinkgoLogr)
