@@ -18,6 +18,10 @@ func headRuns(pod *corev1.Pod) bool {
 	return pod != nil && pod.DeletionTimestamp.IsZero() && pod.Status.Phase == corev1.PodRunning
 }
 
+func headSucceeded(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp.IsZero() && pod.Status.Phase == corev1.PodSucceeded
+}
+
 // allStarted says whether all containers of the pod run, sidecars too.
 func allStarted(pod *corev1.Pod) bool {
 	started := 0

@@ -129,12 +129,16 @@ func stillRunning(o *observation) int32 {
 }
 
 func running(o *observation) *verdict {
-	if o.jobSet == nil || !o.jobSet.DeletionTimestamp.IsZero() || restartsAsNew(o) || !headRuns(o.head) {
+	if o.jobSet == nil || !o.jobSet.DeletionTimestamp.IsZero() || restartsAsNew(o) || o.head == nil {
 		return nil
 	}
 	wasRunning := meta.IsStatusConditionTrue(o.previous.Conditions, v1.ConditionRunning) &&
 		o.previous.Head != nil && o.previous.Head.PodUID == o.head.UID
-	if !wasRunning && (!allStarted(o.head) || readySlices(o) < neededSlices(o.job)) {
+	switch {
+	case wasRunning && headSucceeded(o.head) && !headWasDisrupted(o): // JobSet is about to say that the job has completed
+	case !headRuns(o.head):
+		return nil
+	case !wasRunning && (!allStarted(o.head) || readySlices(o) < neededSlices(o.job)):
 		return nil
 	}
 	message := "the head runs and the slices have started"
