@@ -98,13 +98,11 @@ func (d *demo) follow(ctx context.Context, deadline time.Duration, left missing)
 			if job == nil || job.Status.State == "" {
 				continue
 			}
-			// A start is told once, however it goes on; a running job with each slice.
-			key := string(job.Status.State)
-			if job.Status.State == v1.JobRunning {
-				key += job.Status.SliceSummary
-			}
-			if d.shown[name] != key {
-				d.shown[name] = key
+			// How slices come up one by one is not worth a line each.
+			state := string(job.Status.State)
+			starting := job.Status.State == v1.JobRunning && !meta.IsStatusConditionTrue(job.Status.Conditions, v1.ConditionSlicesReady)
+			if d.shown[name] != state && !starting {
+				d.shown[name] = state
 				d.out.at(time.Since(begun), fmt.Sprintf("%-16s  %-9s %3s", name, job.Status.State, job.Status.SliceSummary), "%s", message(job))
 			}
 		}
@@ -199,7 +197,8 @@ func (d *demo) goodbye(ctx context.Context) error {
 export PATH=%s:%s:$PATH
 export KUBECONFIG=%s
 
-kubectl describe pathwaysjob elastic    # conditions, slices, history, events
+kubectl pathways status elastic         # head, slices, interruptions, how to connect
+kubectl describe pathwaysjob elastic    # conditions and events too
 kubectl explain pathwaysjob.spec        # every field
 kubectl delete nodes -l cloud.google.com/gke-nodepool=%s    # slice 0 of elastic loses its pool
 kubectl get pathwaysjobs --watch
