@@ -100,7 +100,8 @@ func Attach(dir string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", s.Kubeconfig, err)
 	}
-	config.QPS = -1 // no limit
+	config.QPS = -1                           // no limit
+	config.WarningHandler = rest.NoWarnings{} // tests that look for them make clients of their own
 	c, err := client.New(config, client.Options{Scheme: NewScheme()})
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
