@@ -18,6 +18,7 @@ def targets: plain as $plain | (ann("exit-container") // $plain[0]) as $t
   | if $t == "*" then $plain else [$t] end;
 def dying: targets as $t | ((ann("exit-times") // "1000000000") | tonumber) as $n
   | [statuses[] | select(.name as $name | $t | index($name)) | select(.state.running and .restartCount < $n)];
+def allReady: (plain + sidecars) as $all | ([statuses[] | select(.ready and (.name as $name | $all | index($name)))] | length) == ($all | length);
 def restarts($code): .spec.restartPolicy == "Always" or (.spec.restartPolicy == "OnFailure" and $code != 0);
 def down: sidecars as $sidecars | . as $pod
   | [statuses[] | select(.state.terminated) | .state.terminated.exitCode as $code | .name as $name
@@ -215,6 +216,20 @@ containerStatuses: {{ $lists.containerStatuses | toJson }}
 {{- if $lists.initContainerStatuses }}
 initContainerStatuses: {{ $lists.initContainerStatuses | toJson }}
 {{- end }}`,
+		},
+		{
+			// When a node is not Ready, the controller-manager says so of its pods; a kubelet that lives, or lives
+			// again, says that they are.
+			name: "pod-ready-again",
+			kind: "Pod",
+			when: `live and .status.phase == "Running" and (down | length) == 0
+  and ((ann("exit-code") == null and ann("exit-after") == null) or (dying | length) == 0)
+  and ([.status.conditions[]? | select(.type == "Ready" and .status == "False")] | length) > 0
+  and allReady`,
+			delay: `"1s"`,
+			template: templateFunctions + `
+{{- $ready := "True" }}{{ $reason := "" }}
+conditions:` + readyConditions,
 		},
 		{
 			name: "pod-stop",

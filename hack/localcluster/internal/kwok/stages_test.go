@@ -335,6 +335,16 @@ func TestPodStages(t *testing.T) {
 				{stage: "pod-delete"},
 			},
 		},
+		"is Ready again after its node was not": {
+			policy: "Never",
+			steps: []step{
+				{stage: "pod-ready", want: running},
+				{change: func(p map[string]any) {
+					p["status"].(map[string]any)["conditions"] = []any{map[string]any{"type": "Ready", "status": "False"}}
+				}, stage: "pod-ready-again", want: running},
+				{},
+			},
+		},
 		"is deleted before it starts": {
 			policy: "Never",
 			steps: []step{
