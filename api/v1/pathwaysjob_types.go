@@ -231,7 +231,7 @@ const (
 // +kubebuilder:validation:XValidation:rule=`self.?enableMetricsCollection.orValue(false) == oldSelf.?enableMetricsCollection.orValue(false)`,fieldPath=`.enableMetricsCollection`,reason=FieldValueForbidden,messageExpression=`'cannot change from %s to %s: a job keeps it from its creation on'.format([oldSelf.?enableMetricsCollection.orValue(false), self.?enableMetricsCollection.orValue(false)])`
 // +kubebuilder:validation:XValidation:rule=`(self.?elasticSlices.orValue(0) == 0) == (oldSelf.?elasticSlices.orValue(0) == 0)`,fieldPath=`.elasticSlices`,reason=FieldValueForbidden,messageExpression=`'cannot change from %d to %d: a job is elastic or not from its creation on; among values above 0 it can change'.format([oldSelf.?elasticSlices.orValue(0), self.?elasticSlices.orValue(0)])`
 // +kubebuilder:validation:XValidation:rule=`has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)`,fieldPath=`.template`,reason=FieldValueForbidden,message=`cannot change: a job keeps it from its creation on`
-// +kubebuilder:validation:XValidation:rule=`oldSelf.hasValue() && oldSelf.?mainContainerName.orValue("") == self.mainContainerName || !has(self.template) || !has(self.template.spec) || size(self.template.spec.containers) < 2 || self.template.spec.containers.exists(c, c.name == self.mainContainerName || has(c.env) && c.env.exists(e, e.name == 'JAX_PLATFORMS' || e.name == 'JAX_BACKEND_TARGET'))`,optionalOldSelf=true,fieldPath=`.mainContainerName`,messageExpression=`'no container is named "%s": name the one that runs the JAX program, one of %s, or set JAX_PLATFORMS and JAX_BACKEND_TARGET in it yourself'.format([self.mainContainerName, self.template.spec.containers.map(c, c.name)])`
+// +kubebuilder:validation:XValidation:rule=`oldSelf.hasValue() && oldSelf.?mainContainerName.orValue("") == self.mainContainerName || !has(self.template) || !has(self.template.spec) || !has(self.template.spec.containers) || size(self.template.spec.containers) < 2 || self.template.spec.containers.exists(c, c.name == self.mainContainerName || has(c.env) && c.env.exists(e, e.name == 'JAX_PLATFORMS' || e.name == 'JAX_BACKEND_TARGET'))`,optionalOldSelf=true,fieldPath=`.mainContainerName`,messageExpression=`'no container is named "%s": name the one that runs the JAX program, one of %s, or set JAX_PLATFORMS and JAX_BACKEND_TARGET in it yourself'.format([self.mainContainerName, self.template.spec.containers.map(c, c.name)])`
 type ControllerSpec struct {
 	// deploymentMode says where the head runs: on a CPU node of its own
 	// (default), or beside the first worker of slice 0
@@ -260,9 +260,9 @@ type ControllerSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	ElasticSlices *int32 `json:"elasticSlices,omitempty"`
 
-	// template is the pod template of the user's program. Without it, or with
-	// an empty list of containers, the job is headless: clients outside the
-	// job connect to status.proxyAddress. Immutable.
+	// template is the pod template of the user's program. Without it, or
+	// without containers in it, the job is headless: clients outside the job
+	// connect to status.proxyAddress. Immutable.
 	// +optional
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 }

@@ -24,8 +24,8 @@ const (
 	// ReasonNoSlicePool (Pending): no whole node pool of the slices' shape is
 	// free.
 	ReasonNoSlicePool = "NoSlicePool"
-	// ReasonNoHeadNode (Pending): no CPU node is large enough for the head, or
-	// has the labels that it asks for.
+	// ReasonNoHeadNode (Pending): no CPU node is large enough for the head, has
+	// the labels that it asks for, and no taint that keeps it out.
 	ReasonNoHeadNode = "NoHeadNode"
 	// ReasonUnschedulable (Pending): the scheduler finds no node for a pod;
 	// the message has its words.

@@ -184,6 +184,10 @@ type SliceStatus struct {
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 
+	// firstReadyTime is when the slice was Ready for the first time.
+	// +optional
+	FirstReadyTime *metav1.Time `json:"firstReadyTime,omitempty"`
+
 	// downSeconds is for how many seconds in all the slice was not Ready,
 	// since it was first Ready.
 	// +optional

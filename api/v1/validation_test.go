@@ -207,7 +207,11 @@ func TestAccepted(t *testing.T) {
 			"customFlags: , customEnv: , resources: }], " + v5e + "}"},
 		"creationTimestamp of a template": {"", "{controller: {template: {metadata: {creationTimestamp: , labels: {a: b}}, " +
 			"spec: {containers: [{name: main, image: a, resources: {}}]}}}, " + v5e + "}"},
-		"no containers":                 {"", "{controller: {template: {spec: {serviceAccountName: a, containers: []}}}, " + v5e + "}"},
+		"no containers": {"", "{controller: {template: {spec: {serviceAccountName: a, containers: []}}}, " + v5e + "}"},
+		"null for containers": {"", "{controller: {template: {spec: {serviceAccountName: a, containers: }}}, workers: [{type: ct5lp-hightpu-4t, " +
+			"topology: 4x4, numSlices: 1, template: {spec: {serviceAccountName: a, containers: }}}]}"},
+		"templates without containers": {"", "{controller: {mainContainerName: main, template: {spec: {serviceAccountName: a}}}, workers: [{type: ct5lp-hightpu-4t, " +
+			"topology: 4x4, numSlices: 1, template: {spec: {serviceAccountName: a}}}]}"},
 		"empty template":                {"", "{controller: {template: {}}, " + v5e + "}"},
 		"one container of another name": {"", "{controller: {template: {spec: {containers: [{name: trainer}]}}}, " + v5e + "}"},
 		"several, one of them set up by hand": {"", "{controller: {template: {spec: {containers: [{name: trainer, " +

@@ -465,6 +465,10 @@ func (in *SliceStatus) DeepCopyInto(out *SliceStatus) {
 		in, out := &in.LastTransitionTime, &out.LastTransitionTime
 		*out = (*in).DeepCopy()
 	}
+	if in.FirstReadyTime != nil {
+		in, out := &in.FirstReadyTime, &out.FirstReadyTime
+		*out = (*in).DeepCopy()
+	}
 	if in.DownSeconds != nil {
 		in, out := &in.DownSeconds, &out.DownSeconds
 		*out = new(int64)

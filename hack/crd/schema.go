@@ -75,6 +75,9 @@ func finishTemplate(template map[string]any) {
 	at(props, "metadata", "properties").(map[string]any)["creationTimestamp"] =
 		map[string]any{"type": "string", "format": "date-time"}
 
+	// A template may do without containers of its own: those of Pathways are
+	// added. Without the requirement, an explicit null means the same.
+	delete(props["spec"].(map[string]any), "required")
 	containers := at(props, "spec", "properties", "containers").(map[string]any)
 	containers["maxItems"] = maxContainers
 	at(containers, "items", "properties", "env").(map[string]any)["maxItems"] = maxEnv

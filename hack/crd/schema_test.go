@@ -15,6 +15,7 @@ const template = `
                   metadata: {type: object, description: theirs, properties: {labels: {type: object, description: theirs}}}
                   spec:
                     type: object
+                    required: [containers]
                     description: theirs
                     properties:
                       containers:
