@@ -105,7 +105,7 @@ func cases() map[string]statusCase {
 
 		"suspended": {job: elasticJob().Suspend(true).Change(func(job *v1.PathwaysJob) {
 			is(job, v1.ConditionSuspended, v1.ReasonSuspendedByUser, "spec.suspend is true; set it to false to let the job run", 90*time.Second)
-			job.Status.SliceSummary, job.Status.Head = "0/3", nil
+			job.Status.SliceSummary = "0/3"
 			for i := range job.Status.Slices {
 				job.Status.Slices[i] = slice(int32(i), v1.SliceSuspended, "JobSuspended", "", "The job is suspended.", 90*time.Second)
 			}

@@ -27,7 +27,9 @@ type report struct {
 	job *v1.PathwaysJob
 	// headSince is since when the head is ready or not; zero if unknown.
 	headSince metav1.Time
-	now       time.Time
+	// headGone: the status names a pod that is no more.
+	headGone bool
+	now      time.Time
 	// all interruptions, and not only the last few.
 	all bool
 }
@@ -168,7 +170,10 @@ func (r report) head(b *strings.Builder) {
 		return
 	}
 	ready := "no"
-	if ptr.Deref(head.Ready, false) {
+	switch {
+	case r.headGone:
+		ready = "gone"
+	case ptr.Deref(head.Ready, false):
 		ready = "yes"
 	}
 	w := columns(b)

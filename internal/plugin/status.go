@@ -44,12 +44,8 @@ func newStatusCommand(streams genericiooptions.IOStreams, clk clock.PassiveClock
 			if err != nil {
 				return err
 			}
-			r := report{
-				job:       job,
-				headSince: headSince(cmd.Context(), reader, job),
-				now:       clk.Now(),
-				all:       all,
-			}
+			r := report{job: job, now: clk.Now(), all: all}
+			r.headSince, r.headGone = headSince(cmd.Context(), reader, job)
 			_, err = fmt.Fprint(streams.Out, r.String())
 			return err
 		},
@@ -97,19 +93,19 @@ func elsewhere(ctx context.Context, reader client.Reader, namespace, name string
 
 // headSince is since when the head's pod is ready, or not ready; zero where
 // nobody can tell, because the pod is gone or may not be read.
-func headSince(ctx context.Context, reader client.Reader, job *v1.PathwaysJob) metav1.Time {
+func headSince(ctx context.Context, reader client.Reader, job *v1.PathwaysJob) (since metav1.Time, gone bool) {
 	head := job.Status.Head
 	if head == nil || head.PodName == "" {
-		return metav1.Time{}
+		return since, false
 	}
 	pod := &corev1.Pod{}
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: head.PodName}, pod); err != nil {
-		return metav1.Time{}
+		return since, apierrors.IsNotFound(err)
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {
-			return c.LastTransitionTime
+			return c.LastTransitionTime, false
 		}
 	}
-	return pod.CreationTimestamp
+	return pod.CreationTimestamp, false
 }
