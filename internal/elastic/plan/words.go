@@ -117,14 +117,16 @@ func (s *slice) holdWords(until time.Time) string {
 	return "It is held until " + clock(until) + "."
 }
 
+// endWords says why the whole job restarts with the slice.
 func (s *slice) endWords(m *move) string {
+	why := "Its state cannot be saved, and the job is not elastic."
 	switch {
 	case s.withHead():
-		return "The head runs on the same host."
+		why = "The head runs on the same host."
 	case m.lost:
-		return "Its state is lost, and the job is not elastic."
+		why = "Its state is lost, and the job is not elastic."
 	}
-	return "Its state cannot be saved, and the job is not elastic."
+	return why + " The whole job restarts; this is not charged."
 }
 
 func (s *slice) observingWords() string {
