@@ -125,9 +125,7 @@ func ended(job *v1.PathwaysJob) bool {
 }
 
 // availability is the share of the wanted slice-seconds since the job's start
-// in which slices were Ready. A slice that was never Ready counts as down
-// since the start; the time before a slice was first Ready is not known later
-// and counts as ready.
+// in which slices were Ready. Until a slice was first Ready it was not.
 func availability(job *v1.PathwaysJob, now time.Time) (float64, bool) {
 	start, end := job.Status.StartTime, now
 	if job.Status.CompletionTime != nil {
@@ -139,17 +137,22 @@ func availability(job *v1.PathwaysJob, now time.Time) (float64, bool) {
 	}
 	elapsed := end.Sub(start.Time)
 	var ready time.Duration
-	for _, s := range job.Status.Slices {
-		up := elapsed - time.Duration(ptr.Deref(s.DownSeconds, 0))*time.Second
-		switch {
-		case s.DownSince != nil:
-			up -= end.Sub(s.DownSince.Time)
-		case s.State != v1.SliceReady && s.ReadyJobUID == "":
-			up = 0
-		}
-		ready += min(max(up, 0), elapsed)
+	for i := range job.Status.Slices {
+		ready += min(readyFor(&job.Status.Slices[i], end), elapsed)
 	}
 	return ready.Seconds() / (float64(wanted) * elapsed.Seconds()), true
+}
+
+// readyFor is how long the slice was Ready until end.
+func readyFor(s *v1.SliceStatus, end time.Time) time.Duration {
+	if s.FirstReadyTime == nil {
+		return 0
+	}
+	up := end.Sub(s.FirstReadyTime.Time) - time.Duration(ptr.Deref(s.DownSeconds, 0))*time.Second
+	if s.DownSince != nil {
+		up -= max(end.Sub(s.DownSince.Time), 0)
+	}
+	return max(up, 0)
 }
 
 func (c *Collector) collectFences(ctx context.Context, ch chan<- prometheus.Metric) {

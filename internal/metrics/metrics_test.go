@@ -42,7 +42,7 @@ func job(name string, slices ...v1.SliceStatus) *v1.PathwaysJob {
 }
 
 func ready(downSeconds int64) v1.SliceStatus {
-	return v1.SliceStatus{State: v1.SliceReady, ReadyJobUID: "u", DownSeconds: ptr.To(downSeconds)}
+	return v1.SliceStatus{State: v1.SliceReady, FirstReadyTime: ptr.To(metav1.NewTime(start)), DownSeconds: ptr.To(downSeconds)}
 }
 
 func fencedNode(name, pool string) *corev1.Node {
@@ -54,7 +54,7 @@ func fencedNode(name, pool string) *corev1.Node {
 
 func TestCollector(t *testing.T) {
 	down := v1.SliceStatus{
-		State: v1.SliceSuspended, ReadyJobUID: "u", DownSeconds: ptr.To[int64](10),
+		State: v1.SliceSuspended, FirstReadyTime: ptr.To(metav1.NewTime(start)), DownSeconds: ptr.To[int64](10),
 		DownSince: ptr.To(metav1.NewTime(start.Add(80 * time.Second))),
 	}
 	running := job("running", ready(0), down)
@@ -135,11 +135,29 @@ func TestAvailability(t *testing.T) {
 		"never ready": {
 			job: job("j", v1.SliceStatus{State: v1.SlicePending}), want: 0, ok: true,
 		},
+		"Ready late": {
+			job: job("j", v1.SliceStatus{State: v1.SliceReady, FirstReadyTime: at(25)}), want: 0.75, ok: true,
+		},
+		"Ready late, then down": {
+			job:  job("j", v1.SliceStatus{State: v1.SliceReady, FirstReadyTime: at(20), DownSeconds: ptr.To[int64](30)}),
+			want: 0.5, ok: true,
+		},
+		"Ready before the start of the job that was seen": {
+			job: job("j", v1.SliceStatus{State: v1.SliceReady, FirstReadyTime: at(-10)}), want: 1, ok: true,
+		},
+		"down since after its end": {
+			job: func() *v1.PathwaysJob {
+				j := job("j", v1.SliceStatus{State: v1.SliceSuspended, FirstReadyTime: at(0), DownSince: at(60)})
+				j.Status.CompletionTime = at(50)
+				return j
+			}(),
+			want: 1, ok: true,
+		},
 		"down for longer than it is old": {
 			job: job("j", ready(1000)), want: 0, ok: true,
 		},
 		"down now": {
-			job: job("j", v1.SliceStatus{State: v1.SliceLost, DownSince: at(60)}), want: 0.6, ok: true,
+			job: job("j", v1.SliceStatus{State: v1.SliceLost, FirstReadyTime: at(0), DownSince: at(60)}), want: 0.6, ok: true,
 		},
 		"a slice of which nothing is known": {
 			job: func() *v1.PathwaysJob {

@@ -161,7 +161,7 @@ func (s *slice) startAfresh() {
 	s.st = v1.SliceStatus{
 		Index: s.st.Index, State: s.st.State, Reason: s.st.Reason, Message: s.st.Message,
 		LastTransitionTime: s.st.LastTransitionTime, NodePool: s.st.NodePool, Zone: s.st.Zone,
-		DownSeconds: s.st.DownSeconds, DownSince: s.st.DownSince, JobUID: s.st.JobUID,
+		FirstReadyTime: s.st.FirstReadyTime, DownSeconds: s.st.DownSeconds, DownSince: s.st.DownSince, JobUID: s.st.JobUID,
 		SeenRestarts: s.st.SeenRestarts, Fence: s.st.Fence,
 		Restarts: ptr.To[int32](0), Replacements: ptr.To[int32](0),
 	}

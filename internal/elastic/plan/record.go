@@ -32,6 +32,9 @@ func (s *slice) resume() {
 	if st.State == v1.SliceReady && st.ReadyJobUID == uid && st.Reason == "" && st.NodePool == s.node.Pool {
 		return
 	}
+	if st.FirstReadyTime == nil {
+		st.FirstReadyTime = s.stamp()
+	}
 	if st.DownSince != nil {
 		st.DownSeconds = ptr.To(s.downFor() + int64(s.now.Sub(st.DownSince.Time).Seconds()))
 	}
@@ -65,6 +68,9 @@ func (s *slice) announce() {
 		return
 	}
 	s.noteDown()
+	if s.repair.Restart != nil {
+		return // one event tells of the restart of the whole job
+	}
 	if event, warning := s.downEvent(); event != "" {
 		s.event(Event{Warning: warning, Slice: s.in.Index, Reason: event, Cause: st.Reason, Message: s.about(st.Message)})
 	}

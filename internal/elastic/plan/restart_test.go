@@ -173,3 +173,25 @@ func TestHeadInHistory(t *testing.T) {
 		t.Errorf("history differs (-want +got):\n%s", diff)
 	}
 }
+
+// TestFirstReadyTime: it is written once, whatever happens to the slice.
+func TestFirstReadyTime(t *testing.T) {
+	o, now := steadyState(1, 4)
+	o.Job.Status.Slices = nil
+	d := Next(o, now)
+	want := ptr.To(metav1.NewTime(now))
+	if diff := cmp.Diff(want, d.Slices[0].FirstReadyTime); diff != "" {
+		t.Fatalf("first Ready (-want +got):\n%s", diff)
+	}
+	o.remember(d)
+	o.JobSet.Restarts = 1
+	o.Slices[0].Child.Restarts = 1
+	o.Slices[0].Child.UID = "childjob-next"
+	for i := range o.Slices[0].Pods {
+		o.Slices[0].Pods[i].JobUID = "childjob-next"
+	}
+	d = Next(o, now.Add(time.Minute))
+	if diff := cmp.Diff(want, d.Slices[0].FirstReadyTime); diff != "" || d.Slices[0].State != v1.SliceReady {
+		t.Errorf("after a whole restart %s (-want +got):\n%s", d.Slices[0].State, diff)
+	}
+}
