@@ -2,10 +2,12 @@ package controller
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -112,13 +114,16 @@ func troubled(pod *corev1.Pod) (string, *corev1.ContainerStateWaiting, *corev1.C
 	return "", nil, nil
 }
 
-// noHeadNode says that no CPU node is large enough for the head, or has its
-// labels; empty if one is and has.
+// noHeadNode says that no CPU node is large enough for the head, has its
+// labels, or lets it in; empty if one does, so that only the scheduler knows
+// what is wrong.
 func noHeadNode(pod *corev1.Pod, nodes []corev1.Node) string {
 	cpu, memory := requests(&pod.Spec)
 	asked := fmt.Sprintf("no node for the head: %s CPU and %s GB asked", cores(cpu), gigabytes(memory))
 	var most, mostMemory int64
+	var large int
 	found := false
+	taints := map[string]bool{}
 	for i := range nodes {
 		node := &nodes[i]
 		if node.Labels[labelAccelerator] != "" || !hasLabels(node, pod.Spec.NodeSelector) {
@@ -126,7 +131,12 @@ func noHeadNode(pod *corev1.Pod, nodes []corev1.Node) string {
 		}
 		c, m := node.Status.Allocatable.Cpu().MilliValue(), node.Status.Allocatable.Memory().Value()
 		if c >= cpu && m >= memory {
-			return ""
+			taint := keptOutBy(pod, node)
+			if taint == "" {
+				return ""
+			}
+			taints[taint] = true
+			large++
 		}
 		if !found || c > most || (c == most && m > mostMemory) {
 			most, mostMemory, found = c, m, true
@@ -137,6 +147,12 @@ func noHeadNode(pod *corev1.Pod, nodes []corev1.Node) string {
 		largest += " with " + selector(pod.Spec.NodeSelector)
 	}
 	switch {
+	case large > 0:
+		whose := "the only CPU node that has as much has"
+		if large > 1 {
+			whose = fmt.Sprintf("all %d CPU nodes that have as much have", large)
+		}
+		return fmt.Sprintf("%s, and %s a taint that it does not tolerate: %s", asked, whose, strings.Join(slices.Sorted(maps.Keys(taints)), ", "))
 	case found && most >= cpu:
 		return fmt.Sprintf("%s, %s has %s CPU and %s GB", asked, largest, cores(most), gigabytes(mostMemory))
 	case found:
@@ -146,6 +162,21 @@ func noHeadNode(pod *corev1.Pod, nodes []corev1.Node) string {
 	default:
 		return asked + ", and there is no CPU node"
 	}
+}
+
+// keptOutBy is the first taint of the node that keeps the pod out; empty if
+// none does.
+func keptOutBy(pod *corev1.Pod, node *corev1.Node) string {
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		tolerated := slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+			return t.ToleratesTaint(logr.Discard(), taint, false)
+		})
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerated {
+			return taint.ToString()
+		}
+	}
+	return ""
 }
 
 // requests is what a pod asks for: CPU in thousandths, memory in bytes.

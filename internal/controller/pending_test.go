@@ -92,6 +92,9 @@ func TestWaitsFor(t *testing.T) {
 	reserved.Spec.NodeSelector["reservation"] = "mine"
 	follower.Spec.NodeSelector[labelNodePool] = "p1"
 	follower.Labels[batchv1.JobCompletionIndexAnnotation] = "3"
+	arm, cordoned := cpuNode("n2", "64", "400G"), cpuNode("n3", "64", "400G")
+	arm.Spec.Taints = []corev1.Taint{{Key: corev1.LabelArchStable, Value: "arm64", Effect: corev1.TaintEffectNoSchedule}}
+	cordoned.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
 	picky := bigHead()
 	picky.Spec.NodeSelector = map[string]string{"pool": "heads"}
 	refused := waiting(v1.HeadReplicatedJob, "", "", nil)
@@ -169,6 +172,12 @@ func TestWaitsFor(t *testing.T) {
 			nodes:   append(with("pool", "heads", []corev1.Node{cpuNode("n1", "16", "64G")}), cpuNode("n2", "64", "400G")),
 			reason:  v1.ReasonNoHeadNode,
 			message: "no node for the head: 24 CPU and 132 GB asked, the largest CPU node with pool=heads has 16",
+		},
+		"only CPU nodes with taints are large enough": {
+			head:    ptr.To(bigHead()),
+			nodes:   []corev1.Node{cpuNode("n1", "16", "64G"), arm, cordoned},
+			reason:  v1.ReasonNoHeadNode,
+			message: "no node for the head: 24 CPU and 132 GB asked, and all 2 CPU nodes that have as much have a taint that it does not tolerate: kubernetes.io/arch=arm64:NoSchedule, node.kubernetes.io/unschedulable:NoSchedule",
 		},
 		"no CPU node with the labels": {
 			head:    &picky,

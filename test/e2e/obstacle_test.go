@@ -114,9 +114,8 @@ var _ = Describe("A job that waits says what for:", func() {
 		}})
 		w.create(ctx, w.headHere("train"))
 		w.until(ctx, "train",
-			haveCondition(v1.ConditionPending, metav1.ConditionTrue, v1.ReasonUnschedulable),
-			haveMessage(v1.ConditionPending, And(
-				HavePrefix("no node for the head; the scheduler says: "), ContainSubstring("kubernetes.io/arch: arm64"))))
+			haveCondition(v1.ConditionPending, metav1.ConditionTrue, v1.ReasonNoHeadNode),
+			haveMessage(v1.ConditionPending, HaveSuffix("has a taint that it does not tolerate: kubernetes.io/arch=arm64:NoSchedule")))
 	})
 
 	It("a port of its node that another pod has", func(ctx context.Context) {
