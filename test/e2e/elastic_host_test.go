@@ -51,7 +51,7 @@ var _ = Describe("A slice whose host failed", func() {
 		Entry("node is deleted", "is gone", func(ctx context.Context, p *patient) {
 			Expect(p.DeleteHost(ctx, p.node(1))).To(Succeed())
 		}, func(ctx context.Context, p *patient) {
-			p.register(ctx, p.pool, 1)
+			p.register(ctx, p.pool, p.node(1))
 		}),
 		Entry("pool is deleted", "is gone", func(ctx context.Context, p *patient) {
 			// Worker 1's node first, so that the message names it.
@@ -95,11 +95,7 @@ var _ = Describe("A slice whose host failed", func() {
 		w.pools2(ctx, "a", "b", "c")
 		p := w.treat(ctx, w.elasticJob(2), 1)
 		Expect(p.KillHost(ctx, p.node(1))).To(Succeed())
-		mate := p.worker(ctx, 0)
-		if mate.Spec.NodeName == p.node(1) {
-			mate = p.worker(ctx, 1)
-		}
-		Expect(p.ExitContainer(ctx, clientKey(mate), cluster.Exit{Code: 1, Message: "interconnect lost"})).To(Succeed())
+		p.crash(ctx, 0, "interconnect lost")
 		Eventually(p.seen.states).WithArguments(1).Should(ContainElement("Restarting WorkerFailed"))
 		Eventually(p.events(p.name)).WithContext(ctx).Should(ContainElement(And(
 			HavePrefix("SliceFailing: "), ContainSubstring("interconnect lost"))))
@@ -151,7 +147,7 @@ var _ = Describe("A slice whose node is terminating", func() {
 		}, func(ctx context.Context, p *patient) {
 			Expect(p.ChangeNode(ctx, p.node(1), func(n *corev1.Node) { n.Finalizers = nil })).To(Succeed())
 			p.gone(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: p.node(1)}})
-			p.register(ctx, p.pool, 1)
+			p.register(ctx, p.pool, p.node(1))
 		}),
 		Entry("for a maintenance that goes on", v1.ReasonMaintenance, "is under maintenance", func(ctx context.Context, p *patient) {
 			Expect(p.StartMaintenance(ctx, p.node(1))).To(Succeed())

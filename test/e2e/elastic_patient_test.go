@@ -64,8 +64,10 @@ type patient struct {
 	*world
 	name  string
 	slice int
-	// pool that the slice is in, and job that is its incarnation.
+	// pool that the slice is in, hosts those of its workers, and incarnation
+	// the UID of its Job.
 	pool        string
+	hosts       []string
 	incarnation apitypes.UID
 	before      snapshot
 	seen        *recorder
@@ -83,14 +85,20 @@ func (w *world) attend(ctx context.Context, name string, slice int) *patient {
 	GinkgoHelper()
 	job := w.running(ctx, name)
 	s := sliceStatus(job, slice)
-	return &patient{
+	pods, err := w.workers(ctx, name, slice)
+	Expect(err).NotTo(HaveOccurred())
+	p := &patient{
 		world: w, name: name, slice: slice, pool: s.NodePool, incarnation: s.JobUID,
 		before: w.snapshot(ctx, name, slice), seen: w.record(name),
 	}
+	for _, pod := range pods {
+		p.hosts = append(p.hosts, pod.Spec.NodeName)
+	}
+	return p
 }
 
-// node is the i-th node of the pool that the slice is in.
-func (p *patient) node(i int) string { return node(p.pool, i) }
+// node is the host of the slice's i-th worker.
+func (p *patient) node(i int) string { return p.hosts[i] }
 
 // current reads the job.
 func (p *patient) current(ctx context.Context) *v1.PathwaysJob {
@@ -299,11 +307,12 @@ func (w *world) reserved(p cluster.Pool) cluster.Pool {
 	return p
 }
 
-// register makes the i-th node of a pool of two VMs (anew).
-func (w *world) register(ctx context.Context, pool string, i int) {
+// register makes a node of a pool of two VMs (anew).
+func (w *world) register(ctx context.Context, pool, name string) {
 	GinkgoHelper()
 	nodes, err := w.reserved(cluster.TPUPool(pool, machine, shape)).Nodes()
 	Expect(err).NotTo(HaveOccurred())
+	i := slices.IndexFunc(nodes, func(n *corev1.Node) bool { return n.Name == name })
 	Expect(w.Client.Create(ctx, nodes[i])).To(Succeed())
-	Expect(w.WaitNodeReady(ctx, nodes[i].Name, corev1.ConditionTrue, time.Minute)).To(Succeed())
+	Expect(w.WaitNodeReady(ctx, name, corev1.ConditionTrue, time.Minute)).To(Succeed())
 }
