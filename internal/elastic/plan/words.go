@@ -20,7 +20,7 @@ const (
 	ReasonJobDeleted     = "JobDeleted"     // the job is being deleted
 	ReasonHeadNotReady   = "HeadNotReady"   // the head is not Ready
 	ReasonSlicesDown     = "SlicesDown"     // more slices are down than elasticSlices
-	ReasonHealthy        = "Healthy"
+	ReasonHealthy        = "Healthy"        // the head is Ready, and no more slices are down than elasticSlices
 )
 
 var restWords = map[string]string{
