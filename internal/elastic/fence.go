@@ -114,10 +114,10 @@ func fenceOwner(nodes []corev1.Node) types.UID {
 }
 
 // addFence puts the fence on a node for the job with that UID. A node that is
-// fenced already, for whomever, stays as it is; one that is being deleted is
-// never written.
+// fenced already, for whomever, stays as it is. One that is being deleted is
+// fenced too: the scheduler goes on choosing it.
 func addFence(ctx context.Context, c client.Client, n *corev1.Node, owner types.UID, now time.Time) error {
-	if !n.DeletionTimestamp.IsZero() || fenceOf(n) != nil {
+	if fenceOf(n) != nil {
 		return nil
 	}
 	added := metav1.NewTime(now)
@@ -129,7 +129,7 @@ func addFence(ctx context.Context, c client.Client, n *corev1.Node, owner types.
 
 // removeFence takes our taint off the node.
 func removeFence(ctx context.Context, c client.Client, n *corev1.Node) error {
-	if !n.DeletionTimestamp.IsZero() || fenceOf(n) == nil {
+	if fenceOf(n) == nil {
 		return nil
 	}
 	taints := make([]corev1.Taint, 0, len(n.Spec.Taints))

@@ -50,6 +50,19 @@ func TestCharges(t *testing.T) {
 		"another after it":              {func(o *Observation) { pendingCharge(o, 0, 89*time.Second); restarted(o, 0, 0, 2, 0) }, "0 final, 2 provisional"},
 		"exit 0":                        {func(o *Observation) { o.Slices[0].Pods[1].Phase = PodSucceeded }, "0 final, 1 provisional"},
 		"a Failed pod":                  {func(o *Observation) { restarted(o, 0, 1, 0, 0); o.Slices[0].Pods[1].Phase = PodFailed }, "0 final, 1 provisional"},
+		"exit 0, and the slice is being replaced": {func(o *Observation) {
+			pendingCharge(o, 0, time.Second)
+			o.Slices[0].Pods[1].Phase, o.Slices[0].Pods[2].Deleting, o.Slices[0].Child.Deleting = PodSucceeded, true, true
+			st := &o.Job.Status.Slices[0]
+			st.LeavingJobUID, st.State, st.Reason = o.Slices[0].Child.UID, v1.SliceReplacing, v1.ReasonWorkerFailed
+		}, "0 final, 1 provisional"},
+		"exit 0, and a host fails while it is being replaced": {func(o *Observation) {
+			pendingCharge(o, 0, time.Second)
+			o.Slices[0].Pods[3].Phase, o.Slices[0].Child.Deleting = PodSucceeded, true
+			st := &o.Job.Status.Slices[0]
+			st.LeavingJobUID, st.State, st.Reason = o.Slices[0].Child.UID, v1.SliceReplacing, v1.ReasonWorkerFailed
+			notReadyFor(o, NodeReadyUnknown, 0)
+		}, nothing},
 		"a Failed pod that was evicted": {func(o *Observation) {
 			o.Slices[0].Pods[1].Phase, o.Slices[0].Pods[1].Disrupted = PodFailed, "TerminationByKubelet"
 		}, nothing},

@@ -42,7 +42,7 @@ type ActionKind string
 // The kinds of actions. Each is idempotent.
 const (
 	// FencePool: put our taint, with the job's UID as value, on every node of
-	// Pool that exists, is not being deleted and does not carry it.
+	// Pool that exists and does not carry it.
 	FencePool ActionKind = "FencePool"
 	// DeleteChildJob: foreground, with UID precondition; with Hold, our
 	// finalizer is put on it before.

@@ -39,7 +39,7 @@ func (s *slice) fencePool(reason, name string, evenWhole bool) {
 		return
 	}
 	for _, n := range pool.Nodes {
-		if n.Fence == "" && !n.Gone && !n.Deleting {
+		if n.Fence == "" && !n.Gone { // one that is being deleted still attracts pods
 			s.fenceDone = true
 			s.act(Action{
 				Kind: FencePool, Slice: s.in.Index, Reason: reason, Pool: name,

@@ -117,7 +117,7 @@ func TestFences(t *testing.T) {
 			for _, n := range o.Pools[0].Nodes {
 				n.Deleting = true
 			}
-		}, want: unfenced},
+		}, want: replaced},
 	})
 }
 

@@ -45,7 +45,10 @@ func (s *slice) resume() {
 	st.Reason, st.Message = "", ""
 	st.NodePool, st.Zone = s.node.Pool, s.node.Zone
 	if st.Restarts == nil {
-		st.Restarts, st.Replacements = ptr.To[int32](0), ptr.To[int32](0)
+		st.Restarts = ptr.To[int32](0)
+	}
+	if st.Replacements == nil {
+		st.Replacements = ptr.To[int32](0) // one that was replaced before it was Ready has some
 	}
 }
 

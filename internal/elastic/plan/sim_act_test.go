@@ -15,7 +15,7 @@ func (w *world) do(a Action) {
 	switch a.Kind {
 	case FencePool:
 		for _, n := range w.pool(a.Pool).nodes {
-			if n.Fence == "" && !n.Deleting {
+			if n.Fence == "" {
 				n.Fence, n.FencedSince = w.job.UID, w.now
 			}
 		}

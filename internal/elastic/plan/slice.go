@@ -189,10 +189,11 @@ func (s *slice) allReady() bool {
 }
 
 // signal says that something outside explains why workers end: a host that
-// fails or goes, a preemption, a deletion.
+// fails or goes, a preemption, a deletion that is not our own.
 func (s *slice) signal() bool {
+	deleted := s.deleted != nil || s.in.Child != nil && s.in.Child.Deleting
 	return s.failed > sound || s.terminating != nil || s.maintenance != nil || s.disrupted != nil ||
-		s.deleted != nil || s.in.Child != nil && s.in.Child.Deleting
+		deleted && !s.leaving()
 }
 
 // leaving says that the present child Job was given up.
