@@ -90,7 +90,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	written, err := r.status.Apply(ctx, job, next, every(o.previous, next), statuspatch.Pinned())
 	if apierrors.IsConflict(err) {
 		// Read too early: the cache has it in a moment.
-		return ctrl.Result{RequeueAfter: readAgain}, errors.Join(errs...)
+		if err := errors.Join(errs...); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{RequeueAfter: readAgain}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, errors.Join(append(errs, client.IgnoreNotFound(err))...)
@@ -105,7 +108,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		errs = append(errs, err)
 		result.RequeueAfter = soonest(result.RequeueAfter, wait)
 	}
-	return result, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return ctrl.Result{}, err
+	}
+	return result, nil
 }
 
 // every is how long after the last patch this one may be written.

@@ -60,7 +60,7 @@ var _ = Describe("Jobs of many types that are created at once", func() {
 			{"ct5lp-hightpu-4t", "4x8", "tpu-v5-lite-podslice", "tpuv5e:4x8", 8, 4},
 			{"tpu7x-standard-4t", "2x2x2", "tpu7x", "tpu7x:2x2x2", 2, 4},
 		}
-		const jobs = 120
+		const jobs = 60
 		var creating sync.WaitGroup
 		errs := make([]error, jobs)
 		for i := range jobs {

@@ -51,7 +51,8 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
 }, func(dir []byte) {
 	logf.SetLogger(GinkgoLogr)
 	format.MaxLength = 2000
-	SetDefaultEventuallyTimeout(60 * time.Second)
+	// As long as a busy machine may need; no spec waits for it in vain.
+	SetDefaultEventuallyTimeout(2 * time.Minute)
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	SetDefaultConsistentlyDuration(3 * time.Second)
 	SetDefaultConsistentlyPollingInterval(100 * time.Millisecond)
