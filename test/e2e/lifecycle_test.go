@@ -46,14 +46,14 @@ var _ = Describe("The life of a job", func() {
 		w.create(ctx, w.makeJob("train").Workers("ct6e-standard-4t", "2x4", 1))
 		uid := w.running(ctx, "train").Status.JobSet.UID
 
-		w.patch(ctx, "train", `{"spec":{"suspend":true}}`)
+		w.mergePatch(ctx, "train", `{"spec":{"suspend":true}}`)
 		w.until(ctx, "train",
 			haveCondition(v1.ConditionSuspended, metav1.ConditionTrue, v1.ReasonSuspendedByUser),
 			haveCondition(v1.ConditionRunning, metav1.ConditionFalse, ""))
 		Eventually(w.activePods("train")).WithContext(ctx).Should(BeEmpty())
 		Consistently(w.activePods("train")).WithContext(ctx).Should(BeEmpty())
 
-		w.patch(ctx, "train", `{"spec":{"suspend":false}}`)
+		w.mergePatch(ctx, "train", `{"spec":{"suspend":false}}`)
 		job := w.running(ctx, "train")
 		Expect(job.Status.JobSet.UID).To(Equal(uid), "the JobSet should be the same")
 		Expect(job.Status.Restarts).To(HaveValue(BeZero()))
@@ -108,7 +108,7 @@ var _ = Describe("The life of a job", func() {
 
 		w.deleteJobSet(ctx, "train")
 		// Whatever makes the operator look at the job again.
-		w.patch(ctx, "train", `{"metadata":{"annotations":{"pathways-job.pathways.domain/restart":"now"}}}`)
+		w.mergePatch(ctx, "train", `{"metadata":{"annotations":{"pathways-job.pathways.domain/restart":"now"}}}`)
 		Consistently(func(ctx context.Context) error {
 			_, err := w.jobSet(ctx, "train")
 			return err
@@ -169,8 +169,8 @@ var _ = Describe("The life of a job", func() {
 	})
 })
 
-// patch merges a patch into a job.
-func (w *world) patch(ctx context.Context, name, patch string) {
+// mergePatch merges a patch into a job.
+func (w *world) mergePatch(ctx context.Context, name, patch string) {
 	GinkgoHelper()
 	job := &v1.PathwaysJob{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
 	Expect(w.Client.Patch(ctx, job, client.RawPatch("application/merge-patch+json", []byte(patch)))).To(Succeed())

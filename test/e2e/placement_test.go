@@ -175,7 +175,7 @@ var _ = Describe("The pods of a job", func() {
 		w.until(ctx, "train", haveCondition(v1.ConditionSuspended, metav1.ConditionTrue, v1.ReasonSuspendedByUser))
 		Consistently(w.activePods("train")).WithContext(ctx).Should(BeEmpty())
 		Expect(w.jobSet(ctx, "train")).To(HaveField("Spec.Suspend", Equal(ptr.To(true))))
-		w.patch(ctx, "train", `{"spec":{"suspend":null}}`)
+		w.mergePatch(ctx, "train", `{"spec":{"suspend":null}}`)
 		w.running(ctx, "train")
 	})
 })

@@ -96,15 +96,15 @@ var _ = Describe("A cluster that google/pathways-job worked in", Ordered, func()
 	})
 
 	It("takes new fields for its jobs", func(ctx context.Context) {
-		w.patch(ctx, "single-host-8t", `{"spec":{"suspend":true,"ttlSecondsAfterFinished":3600}}`)
+		w.mergePatch(ctx, "single-host-8t", `{"spec":{"suspend":true,"ttlSecondsAfterFinished":3600}}`)
 		w.until(ctx, "single-host-8t", haveCondition(v1.ConditionSuspended, metav1.ConditionTrue, v1.ReasonSuspendedByUser))
 		Eventually(w.activePods("single-host-8t")).WithContext(ctx).Should(BeEmpty())
-		w.patch(ctx, "single-host-8t", `{"spec":{"suspend":false}}`)
+		w.mergePatch(ctx, "single-host-8t", `{"spec":{"suspend":false}}`)
 		w.running(ctx, "single-host-8t")
 	})
 
 	It("creates a job's JobSet as ours when it restarts as a whole", func(ctx context.Context) {
-		w.patch(ctx, "components", `{"metadata":{"annotations":{"`+v1.AnnotationRestart+`":"1"}}}`)
+		w.mergePatch(ctx, "components", `{"metadata":{"annotations":{"`+v1.AnnotationRestart+`":"1"}}}`)
 		w.until(ctx, "components", haveWholeRestarts(1))
 		job := w.running(ctx, "components")
 		Expect(job).To(haveMessage(v1.ConditionRunning, Not(ContainSubstring("google/pathways-job"))))
@@ -114,7 +114,7 @@ var _ = Describe("A cluster that google/pathways-job worked in", Ordered, func()
 	It("can annotate, observe and delete a job whose name is too long to run", func(ctx context.Context) {
 		job := w.until(ctx, long, haveCondition(v1.ConditionFailed, metav1.ConditionTrue, ""))
 		Expect(w.jobSet(ctx, long)).Error().To(MatchError(ContainSubstring("not found")))
-		w.patch(ctx, long, `{"metadata":{"annotations":{"note":"kept"}}}`)
+		w.mergePatch(ctx, long, `{"metadata":{"annotations":{"note":"kept"}}}`)
 		Expect(w.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 		w.gone(ctx, job)
 	})
