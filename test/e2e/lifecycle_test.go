@@ -68,8 +68,17 @@ var _ = Describe("The life of a job", func() {
 		w.running(ctx, "train")
 		w.exitHead(ctx, "train", 0, "")
 		end := w.until(ctx, "train", haveCondition(v1.ConditionCompleted, metav1.ConditionTrue, "")).Status.CompletionTime
+		deletion := time.Now()
+		Eventually(func(ctx context.Context) (bool, error) {
+			err := w.Client.Get(ctx, clientKey(job), job)
+			deletion = time.Now()
+			if err == nil && job.DeletionTimestamp != nil {
+				deletion = job.DeletionTimestamp.Time
+			}
+			return apierrors.IsNotFound(err) || job.DeletionTimestamp != nil, client.IgnoreNotFound(err)
+		}).WithContext(ctx).Should(BeTrue())
+		Expect(deletion.Sub(end.Time)).To(BeNumerically(">=", 4*time.Second))
 		w.gone(ctx, job)
-		Expect(time.Since(end.Time)).To(BeNumerically(">=", 4*time.Second))
 		w.nothingLeft(ctx, "train")
 	})
 
