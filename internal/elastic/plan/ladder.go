@@ -209,7 +209,7 @@ func (s *slice) wasPreempted() bool {
 
 // podDeleted: someone deleted a pod of the slice, or its Job.
 func (s *slice) podDeleted() bool {
-	why := ""
+	var why string
 	switch {
 	case s.deleted != nil:
 		why = fmt.Sprintf("Pod %s (worker %d) was deleted.", s.deleted.Name, s.deleted.Index)
@@ -335,6 +335,10 @@ func (s *slice) settle() bool {
 // stayDown: the incarnation was Ready, and is not for no reason above.
 func (s *slice) stayDown() {
 	if s.st.State == v1.SliceRestarting {
+		return
+	}
+	if s.st.State == v1.SliceSuspended && s.st.Reason == v1.ReasonHostFailed {
+		s.set(s.st.State, s.st.Reason, fmt.Sprintf("Its host is back, and %d of %d workers are Ready.", s.ready, s.obs.Job.VMs))
 		return
 	}
 	why := fmt.Sprintf("%d of %d workers are Ready.", s.ready, s.obs.Job.VMs)

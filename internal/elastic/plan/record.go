@@ -153,7 +153,7 @@ func (s *slice) announceReady() {
 	}
 	e := Event{Slice: s.in.Index, Cause: cause, Down: down}
 	switch {
-	case s.was.State == v1.SliceRestarting:
+	case s.was.State == v1.SliceRestarting && cause != ReasonWorkerNotReady:
 		e.Reason = EventSliceRestarted
 		e.Message = fmt.Sprintf("Ready again in pool %s, restarted in place; it was down for %s.", s.st.NodePool, seconds(down))
 	case from != s.st.NodePool:
