@@ -51,10 +51,12 @@ func newWorld(ctx context.Context, c *cluster.Cluster) *world {
 			w.describe(ctx)
 		}
 		Expect(c.Client.DeleteAllOf(ctx, &v1.PathwaysJob{}, client.InNamespace(w.namespace))).To(Succeed())
+		Expect(c.Client.Delete(ctx, ns)).To(Succeed())
+		// Pods whose node is gone would be terminating for a minute.
+		Expect(c.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(w.namespace), client.GracePeriodSeconds(0))).To(Succeed())
 		for name := range w.pools {
 			Expect(c.DeletePool(ctx, name)).To(Succeed())
 		}
-		Expect(c.Client.Delete(ctx, ns)).To(Succeed())
 	})
 	return w
 }
