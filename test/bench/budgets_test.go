@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"flag"
 	"os"
 	"testing"
 	"time"
@@ -30,6 +31,13 @@ type budgets struct {
 	} `json:"recovery"`
 }
 
+// Flags for a quick look; the numbers of such a run are not those of budgets.yaml.
+var (
+	jobsFlag   = flag.Int("jobs", 0, "PathwaysJobs that are created at once, if not those of budgets.yaml")
+	roundsFlag = flag.Int("rounds", 0, "rounds of each measurement, if not those of budgets.yaml")
+	cutoffFlag = flag.Float64("cutoff", 0, "seconds after which a plain JobSet is given up, if not those of budgets.yaml")
+)
+
 func readBudgets(t *testing.T) budgets {
 	t.Helper()
 	data, err := os.ReadFile("budgets.yaml")
@@ -40,8 +48,20 @@ func readBudgets(t *testing.T) budgets {
 	if err := yaml.UnmarshalStrict(data, &b); err != nil {
 		t.Fatalf("reading budgets.yaml: %v", err)
 	}
+	if *jobsFlag > 0 {
+		b.Scale.Jobs = *jobsFlag
+	}
+	if *roundsFlag > 0 {
+		b.Scale.Rounds, b.Recovery.Rounds = *roundsFlag, *roundsFlag
+	}
+	if *cutoffFlag > 0 {
+		b.Recovery.BaselineCutoffSeconds = *cutoffFlag
+	}
 	return b
 }
+
+// quick says whether flags make the run one that is not worth keeping.
+func quick() bool { return *jobsFlag > 0 || *roundsFlag > 0 || *cutoffFlag > 0 }
 
 // within checks a measured value against its budget, records it, and fails the
 // test where it is beyond.

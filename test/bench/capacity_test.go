@@ -21,7 +21,7 @@ func TestSeveral(t *testing.T) {
 	b.start(t, b.observer, s, s.slices+many, false)
 	one := b.losePools(t, s, []int{many})
 	all := b.losePools(t, s, []int{0, 1, 2, 3})
-	out := newTable("several", "Four slices of 16 VMs lose their pools at once")
+	out := b.newTable("several", "Four slices of 16 VMs lose their pools at once")
 	out.add(row{What: "one slice", Value: round(one), Unit: "s"})
 	within(t, out, "four slices, until the last one is Ready", all, one*b.b.Recovery.SeveralRatio, "s")
 	out.Note = "The budget is " + strconv.FormatFloat(b.b.Recovery.SeveralRatio, 'g', -1, 64) + " times the one."
@@ -67,7 +67,7 @@ func (b *bench) losePools(t *testing.T, s *side, which []int) float64 {
 // TestNoPool takes the only pool of a slice, and gives it back.
 func TestNoPool(t *testing.T) {
 	b := newBench(t)
-	out := newTable("no-pool", "A slice loses the only pool of its shape")
+	out := b.newTable("no-pool", "A slice loses the only pool of its shape")
 	for _, vms := range []int{4, 16} {
 		s := &side{name: "no-pool-" + strconv.Itoa(vms), vms: vms, slices: 1}
 		b.start(t, b.observer, s, 1, false)
@@ -124,7 +124,7 @@ func TestPriority(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out := newTable("priority", "A slice of higher priority takes a pool")
+	out := b.newTable("priority", "A slice of higher priority takes a pool")
 	for _, vms := range []int{4, 16} {
 		low := &side{name: "low-" + strconv.Itoa(vms), vms: vms, slices: 1, priority: "low"}
 		b.start(t, b.observer, low, 1, false)

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,8 @@ func TestMain(m *testing.M) {
 type env struct {
 	*cluster.Cluster
 	program, kubeconfig, audit string
+	// revision of the source.
+	revision string
 }
 
 const auditPolicy = `apiVersion: audit.k8s.io/v1
@@ -99,6 +102,13 @@ func newEnv(t *testing.T) *env {
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the operator: %v: %s", err, out)
+	}
+	describe := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD")
+	describe.Dir = envtest.Root()
+	if out, err := describe.Output(); err == nil {
+		e.revision = strings.TrimSpace(string(out))
+	} else {
+		e.revision = "unknown" // no clone
 	}
 	return e
 }

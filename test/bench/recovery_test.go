@@ -156,7 +156,7 @@ func (b *bench) recovery(t *testing.T, f fault, vms int) {
 		b.restore(t, ours, pool)
 		b.allReady(t, b.observer, ours)
 	}
-	out := newTable(fmt.Sprintf("recovery-%d", vms), fmt.Sprintf("A slice of %d VMs is hurt", vms))
+	out := b.newTable(fmt.Sprintf("recovery-%d", vms), fmt.Sprintf("A slice of %d VMs is hurt", vms))
 	r := row{What: f.title, Values: slices.Clone(took), Budget: b.b.Recovery.SecondsByVMs[vms], Unit: "s", Baseline: <-baseline}
 	r.Value = round(median(took))
 	r.Plot = fmt.Sprintf("%s-%d.svg", f.name, vms)

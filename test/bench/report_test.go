@@ -50,8 +50,8 @@ type row struct {
 	Plot string `json:"plot,omitempty"`
 }
 
-func newTable(name, title string) *table {
-	return &table{Name: name, Title: title, Machine: machine()}
+func (e *env) newTable(name, title string) *table {
+	return &table{Name: name, Title: title, Machine: e.machine()}
 }
 
 func (t *table) add(r row) { t.Rows = append(t.Rows, r) }
@@ -59,6 +59,9 @@ func (t *table) add(r row) { t.Rows = append(t.Rows, r) }
 // save puts the table in the place of its last version, and writes the page.
 func (t *table) save(tb testing.TB) {
 	tb.Helper()
+	if quick() {
+		return
+	}
 	tables := map[string]*table{}
 	data, err := os.ReadFile(resultsFile)
 	if err == nil {
@@ -170,7 +173,7 @@ func join(values []float64) string {
 }
 
 // machine says what the numbers were taken on.
-func machine() string {
+func (e *env) machine() string {
 	model, memory := "unknown CPU", ""
 	for line := range fileLines("/proc/cpuinfo") {
 		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
@@ -187,8 +190,9 @@ func machine() string {
 	for line := range fileLines("/proc/loadavg") {
 		load = strings.Fields(line)[0]
 	}
-	return fmt.Sprintf("%s: %d cores (%s)%s, load average %s before the start; %s.",
-		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), model, memory, load, runtime.Version())
+	return fmt.Sprintf("Taken on %s: revision %s, Kubernetes %s, %s; %d cores (%s)%s, load average %s at the end.",
+		time.Now().UTC().Format(time.DateOnly), e.revision, filepath.Base(filepath.Dir(e.Bin)), runtime.Version(),
+		runtime.NumCPU(), model, memory, load)
 }
 
 // fileLines yields the lines of a file, none where it cannot be read.

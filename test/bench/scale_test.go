@@ -32,7 +32,7 @@ const creators = 32
 func TestCreation(t *testing.T) {
 	b := readBudgets(t).Scale
 	e := newEnv(t)
-	out := newTable("creation", fmt.Sprintf("%d jobs created at once", b.Jobs))
+	out := e.newTable("creation", fmt.Sprintf("%d jobs created at once", b.Jobs))
 	var direct, ours, ratios []float64
 	for r := range b.Rounds {
 		d := e.createAll(t, "direct-"+strconv.Itoa(r), b.Jobs, func(job *v1.PathwaysJob) client.Object {
@@ -174,7 +174,7 @@ func TestRunning(t *testing.T) {
 	for _, kind := range slices.SortedFunc(maps.Keys(w.byKind), func(a, b string) int { return w.byKind[b] - w.byKind[a] }) {
 		t.Logf("%5d  %s", w.byKind[kind], kind)
 	}
-	out := newTable("running", fmt.Sprintf("%d jobs, half of them elastic, from creation to Running", b.Jobs))
+	out := e.newTable("running", fmt.Sprintf("%d jobs, half of them elastic, from creation to Running", b.Jobs))
 	out.add(row{What: "until the last one runs", Value: round(took.Seconds()), Unit: "s"})
 	within(t, out, "CPU time of the operator, its own start included", usage.CPU.Seconds(), b.CPUSeconds, "s")
 	within(t, out, "memory of the operator at its peak", float64(usage.PeakRSS)/(1<<20), b.MemoryMiB, "MiB")
