@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -200,17 +202,19 @@ func (c *Cluster) ExitContainer(ctx context.Context, pod client.ObjectKey, exit 
 
 // AnnotatePod sets annotations of a pod; an empty value takes one away.
 func (c *Cluster) AnnotatePod(ctx context.Context, pod client.ObjectKey, annotations map[string]string) error {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	before := p.DeepCopy()
-	before.Annotations, p.Annotations = map[string]string{}, map[string]string{}
+	values := map[string]any{}
 	for k, v := range annotations {
+		values[k] = v
 		if v == "" {
-			before.Annotations[k] = v // in the patch it becomes a null
-		} else {
-			p.Annotations[k] = v
+			values[k] = nil
 		}
 	}
-	if err := c.Client.Patch(ctx, p, client.MergeFrom(before)); err != nil {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": values}})
+	if err != nil {
+		return fmt.Errorf("annotating pod %s: %w", pod, err)
+	}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	if err := c.Client.Patch(ctx, p, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("annotating pod %s: %w", pod, err)
 	}
 	return nil
