@@ -276,7 +276,8 @@ func (r *recorder) seeJob(job *v1.PathwaysJob) {
 }
 
 func (r *recorder) seePod(pod *corev1.Pod) {
-	if pod.Labels[jobsetv1alpha2.ReplicatedJobNameKey] != v1.WorkerReplicatedJob || pod.DeletionGracePeriodSeconds == nil {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if pod.Labels[jobsetv1alpha2.ReplicatedJobNameKey] != v1.WorkerReplicatedJob || pod.DeletionGracePeriodSeconds == nil || ended {
 		return
 	}
 	var i int
