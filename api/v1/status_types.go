@@ -10,15 +10,15 @@ import (
 type JobState string
 
 const (
-	// JobPending: not all that must run runs yet.
+	// JobPending means: not all that must run runs yet.
 	JobPending JobState = "Pending"
-	// JobRunning: the head runs.
+	// JobRunning means: the head runs.
 	JobRunning JobState = "Running"
-	// JobSuspended: nothing runs, on purpose.
+	// JobSuspended means: nothing runs, on purpose.
 	JobSuspended JobState = "Suspended"
-	// JobCompleted: the program ended with success.
+	// JobCompleted means: the program ended with success.
 	JobCompleted JobState = "Completed"
-	// JobFailed: the job ended without success.
+	// JobFailed means: the job ended without success.
 	JobFailed JobState = "Failed"
 )
 
@@ -120,20 +120,20 @@ type PathwaysJobStatus struct {
 type SliceState string
 
 const (
-	// SlicePending: not ready since the job's start or restart.
+	// SlicePending means: not ready since the job's start or restart.
 	SlicePending SliceState = "Pending"
-	// SliceReady: all workers are Ready, on healthy nodes, in one pool.
+	// SliceReady means: all workers are Ready, on healthy nodes, in one pool.
 	SliceReady SliceState = "Ready"
-	// SliceSuspending: its workers are being stopped with their grace period.
+	// SliceSuspending means: its workers are being stopped with their grace period.
 	SliceSuspending SliceState = "Suspending"
-	// SliceSuspended: no workers run; it waits for capacity and resumes by
+	// SliceSuspended means: no workers run; it waits for capacity and resumes by
 	// itself.
 	SliceSuspended SliceState = "Suspended"
-	// SliceRestarting: a worker failed and is being restarted in place.
+	// SliceRestarting means: a worker failed and is being restarted in place.
 	SliceRestarting SliceState = "Restarting"
-	// SliceReplacing: its host failed and it is being moved to another pool.
+	// SliceReplacing means: its host failed and it is being moved to another pool.
 	SliceReplacing SliceState = "Replacing"
-	// SliceLost: its restart budget is used up; it stays down until the next
+	// SliceLost means: its restart budget is used up; it stays down until the next
 	// whole restart.
 	SliceLost SliceState = "Lost"
 )

@@ -12,6 +12,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -60,7 +61,7 @@ type result struct {
 
 func parse(args []string) ([]layer, error) {
 	if len(args) == 0 {
-		return nil, fmt.Errorf("no layers; say NAME='COMMAND'")
+		return nil, errors.New("no layers; say NAME='COMMAND'")
 	}
 	layers := make([]layer, 0, len(args))
 	for _, arg := range args {

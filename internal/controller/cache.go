@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -40,13 +41,9 @@ func CacheOptions() cache.Options {
 // selectChildren selects the pods and child Jobs of JobSets like ours.
 func selectChildren() labels.Selector {
 	named, err := labels.NewRequirement(jobsetv1alpha2.JobSetNameKey, selection.Exists, nil)
-	if err != nil {
-		panic(err) // constants
-	}
+	utilruntime.Must(err) // constants
 	part, err := labels.NewRequirement(jobsetv1alpha2.ReplicatedJobNameKey, selection.In, []string{v1.HeadReplicatedJob, v1.WorkerReplicatedJob})
-	if err != nil {
-		panic(err) // constants
-	}
+	utilruntime.Must(err) // constants
 	return labels.NewSelector().Add(*named, *part)
 }
 

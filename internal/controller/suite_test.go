@@ -70,9 +70,7 @@ type world struct {
 	clock     *clocktesting.FakePassiveClock
 	recorder  *events.FakeRecorder
 	r         *Reconciler
-	// faults are asked first; nil lets all requests through.
-	faults interceptor.Funcs
-	writes int
+	writes    int
 }
 
 func newWorld(ctx context.Context, faults interceptor.Funcs) *world {

@@ -96,7 +96,7 @@ func podFacts(p *corev1.Pod) plan.Pod {
 		UID:           p.UID,
 		Index:         int32(index),
 		Phase:         phase(p),
-		Ready:         podIs(p, corev1.PodReady),
+		Ready:         podReady(p),
 		GraceSeconds:  ptr.Deref(p.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds),
 		Disrupted:     disruption(p),
 		Unschedulable: unschedulableSince(p),
@@ -142,8 +142,8 @@ func podCondition(p *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition
 	return nil
 }
 
-func podIs(p *corev1.Pod, t corev1.PodConditionType) bool {
-	c := podCondition(p, t)
+func podReady(p *corev1.Pod) bool {
+	c := podCondition(p, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
@@ -200,7 +200,7 @@ func headFacts(p *corev1.Pod, j *batchv1.Job, js *jobsetv1alpha2.JobSet, main st
 		return facts
 	}
 	facts.Name, facts.UID = p.Name, p.UID
-	facts.Phase, facts.Ready = phase(p), podIs(p, corev1.PodReady)
+	facts.Phase, facts.Ready = phase(p), podReady(p)
 	facts.Created = p.CreationTimestamp.Time
 	facts.Disrupted = disruption(p)
 	if p.DeletionTimestamp != nil {

@@ -275,8 +275,11 @@ func TestClip(t *testing.T) {
 
 func TestMoves(t *testing.T) {
 	m, now := newMoves(), moment.Time
-	if !m.claim("v5p", "a", now) || !m.claim("v5p", "a", now) || !m.claim("v4", "b", now) {
-		t.Error("a claim on a free shape, or of the same job, was refused")
+	if !m.claim("v5p", "a", now) || !m.claim("v4", "b", now) {
+		t.Error("a claim on a free shape was refused")
+	}
+	if !m.claim("v5p", "a", now) {
+		t.Error("another claim of the same job was refused")
 	}
 	if m.claim("v5p", "b", now) || !m.heldByOther("v5p", "b", now) || m.heldByOther("v5p", "a", now) {
 		t.Error("a shape was given to two jobs")

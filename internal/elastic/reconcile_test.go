@@ -169,7 +169,7 @@ var _ = Describe("The elastic sub-controller", func() {
 		w.told()
 		w.killHost(ctx, "p0")
 		killed := interceptor.NewClient(api, interceptor.Funcs{
-			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 				return errNo
 			},
 			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return errNo },
@@ -226,7 +226,7 @@ var _ = Describe("The elastic sub-controller", func() {
 	for name, change := range map[string]func(*world){
 		"DryRun":         func(w *world) { w.options.Mode = plan.DryRun },
 		"Off":            func(w *world) { w.options.Mode = plan.Off },
-		"the annotation": func(w *world) {},
+		"the annotation": func(*world) {},
 	} {
 		It("only observes with "+name, func(ctx SpecContext) {
 			w := newWorld(ctx, 3, func(m *wrappers.PathwaysJobWrapper) {

@@ -157,7 +157,7 @@ func (w *watcher) podMatters(old, new *corev1.Pod) urgency {
 	switch {
 	case was != is, head && headFacts(old, nil, nil, "") != headFacts(new, nil, nil, ""):
 		return soon
-	case podIs(old, corev1.PodReady) != podIs(new, corev1.PodReady), old.Spec.NodeName != new.Spec.NodeName:
+	case podReady(old) != podReady(new), old.Spec.NodeName != new.Spec.NodeName:
 		return later
 	case head && !equality.Semantic.DeepEqual(old.Status.ContainerStatuses, new.Status.ContainerStatuses),
 		head && !equality.Semantic.DeepEqual(old.Status.InitContainerStatuses, new.Status.InitContainerStatuses):
@@ -175,7 +175,7 @@ func (w *watcher) completes(p *corev1.Pod) bool {
 		return true
 	}
 	return !slices.ContainsFunc(pods.Items, func(other corev1.Pod) bool {
-		return other.UID != p.UID && !podIs(&other, corev1.PodReady)
+		return other.UID != p.UID && !podReady(&other)
 	})
 }
 

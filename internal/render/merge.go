@@ -29,10 +29,9 @@ func complete[T any](base, more []T, name func(T) string) []T {
 	return append(slices.Clip(base), missing(more, base, name)...)
 }
 
-func envName(e corev1.EnvVar) string          { return e.Name }
-func containerName(c corev1.Container) string { return c.Name }
-func volumeName(v corev1.Volume) string       { return v.Name }
-func mountPath(m corev1.VolumeMount) string   { return m.MountPath }
+func envName(e corev1.EnvVar) string        { return e.Name }
+func volumeName(v corev1.Volume) string     { return v.Name }
+func mountPath(m corev1.VolumeMount) string { return m.MountPath }
 
 // flagName is the name in --name=value, --name or -name.
 func flagName(flag string) string {

@@ -25,7 +25,7 @@ var _ = Describe("A sample", func() {
 	for _, file := range sampleFiles() {
 		It("does what it is for: "+filepath.Base(file), func(ctx SpecContext) {
 			w := newWorld(ctx, shared)
-			job := w.sample(ctx, file)
+			job := w.sample(file)
 			w.poolsFor(ctx, job)
 			manifest, err := yaml.Marshal(job)
 			Expect(err).NotTo(HaveOccurred())
@@ -61,7 +61,7 @@ func sampleFiles() []string {
 }
 
 // sample reads a sample, and lets it run on this spec's pools.
-func (w *world) sample(ctx context.Context, file string) *v1.PathwaysJob {
+func (w *world) sample(file string) *v1.PathwaysJob {
 	GinkgoHelper()
 	data, err := os.ReadFile(file)
 	Expect(err).NotTo(HaveOccurred())

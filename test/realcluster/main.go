@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -17,7 +18,7 @@ import (
 const usage = `usage: realcluster COMMAND
 
   check            say whether this machine can run it, and if not, why
-  build            build all programs; the first time takes long
+  build            compile all programs; the first time takes long
   up [--bare]      boot it and install the operator (--bare: without the operator)
   operator         build the operator anew and install it, or upgrade it
   down             end it and leave nothing behind; what was built stays
@@ -39,7 +40,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
-		return fmt.Errorf("no command")
+		return errors.New("no command")
 	}
 	argument := ""
 	if len(args) > 1 {

@@ -82,7 +82,7 @@ func (b build) run(role string, args []string) (int, error) {
 	case "pause":
 		<-terminate.Done()
 	default:
-		err = fmt.Errorf("unknown role")
+		err = errors.New("unknown role")
 	}
 	if err != nil {
 		return 1, err

@@ -110,7 +110,7 @@ func (p *planner) refund() {
 func (s *slice) drop(from, to time.Time) {
 	var kept []v1.PendingCharge
 	for _, c := range s.st.PendingCharges {
-		if c.Time.Time.Before(from) || c.Time.Time.After(to) {
+		if c.Time.Time.Before(from) || c.Time.After(to) {
 			kept = append(kept, c)
 		}
 	}

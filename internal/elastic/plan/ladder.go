@@ -21,6 +21,9 @@ const (
 	voluntaryBind = time.Minute
 	// voluntaryPause is how long a moved slice must be Ready before the next.
 	voluntaryPause = 2 * time.Minute
+	// voluntaryLook is how often a slice that should move voluntarily looks
+	// whether it may by now: nobody tells when a pool becomes free.
+	voluntaryLook = 15 * time.Second
 	// preemptionHold is how long a preempted slice stays away from the nodes
 	// that it frees.
 	preemptionHold = time.Minute
@@ -163,6 +166,9 @@ func (s *slice) mayMove() bool {
 	job := &s.obs.Job
 	at := s.ahead.Node.MaintenanceAt
 	s.wake(at)
+	if look := s.now.Add(voluntaryLook); look.Before(at) {
+		s.wake(look)
+	}
 	tried := s.st.LastReplacementTime
 	if s.observing() || s.unmovable() || s.paused() || !job.Resumable || s.obs.OtherVoluntaryMoves || s.free <= 0 ||
 		s.repair.Restart != nil || s.st.State != v1.SliceReady || !s.allReady() ||

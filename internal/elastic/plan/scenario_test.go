@@ -231,7 +231,7 @@ var scenarios = map[string]scenario{
 			pool := w.pools[0]
 			pool.nodes, pool.grow, w.grow = pool.nodes[:1], w.now.Add(time.Minute), time.Minute
 		},
-		script: func(w *world) {},
+		script: func(*world) {},
 	},
 	"job-ends": {
 		story: "The main program ends with 0 and all workers exit 1 in the same second: nothing is charged, nothing is replaced.",

@@ -34,7 +34,6 @@ type simPod struct {
 type simHead struct {
 	Head
 	stage, stopAt time.Time
-	gcAt          time.Time
 	exitZero      bool // its program exits 0 when it is stopped
 	counted       bool
 }

@@ -101,14 +101,14 @@ func (f *facts) count(pod *Pod, policy *Policy, now time.Time) {
 	if n := pod.falls(); n > 0 && (f.mostFallen == nil || n > f.mostFallen.falls()) {
 		f.mostFallen = pod
 	}
-	switch {
-	case pod.Phase == PodSucceeded:
+	switch pod.Phase {
+	case PodSucceeded:
 		f.succeeded++
 		if !pod.Deleting && pod.Disrupted == "" {
 			f.exitedZero = first(f.exitedZero, pod)
 		}
 		return
-	case pod.Phase == PodFailed:
+	case PodFailed:
 		if pod.Exited && pod.ExitCode != 0 && !pod.Deleting && pod.Disrupted == "" {
 			f.ended = first(f.ended, pod)
 		} else if pod.Index == 0 && pod.Disrupted == "" {

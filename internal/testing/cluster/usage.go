@@ -42,13 +42,13 @@ func parseUsage(stat, status []byte) (Usage, error) {
 	if len(fields) <= stime {
 		return Usage{}, fmt.Errorf("stat of the process is cut short: %q", stat)
 	}
-	var ticks time.Duration
+	var ticks int64
 	for _, i := range []int{utime, stime} {
 		n, err := strconv.ParseInt(string(fields[i]), 10, 64)
 		if err != nil {
 			return Usage{}, fmt.Errorf("reading stat of the process: %w", err)
 		}
-		ticks += time.Duration(n)
+		ticks += n
 	}
 	for line := range bytes.Lines(status) {
 		rest, ok := bytes.CutPrefix(line, []byte("VmHWM:"))
@@ -59,7 +59,7 @@ func parseUsage(stat, status []byte) (Usage, error) {
 		if err != nil {
 			return Usage{}, fmt.Errorf("reading status of the process: %w", err)
 		}
-		return Usage{CPU: ticks * clockTick, PeakRSS: kib << 10}, nil
+		return Usage{CPU: time.Duration(ticks) * clockTick, PeakRSS: kib << 10}, nil
 	}
 	return Usage{}, errors.New("status of the process has no VmHWM: it has ended")
 }

@@ -72,7 +72,7 @@ func (h Host) containerProcesses() []int {
 	for _, c := range controllers() {
 		_ = filepath.WalkDir(filepath.Join(c, h.cgroup()), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
-				return nil // It has gone meanwhile.
+				return nil //nolint:nilerr // it has gone meanwhile
 			}
 			data, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 			for field := range strings.FieldsSeq(string(data)) {
@@ -119,6 +119,6 @@ func removeTree(dir string) error {
 		if err == nil || errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
 			return err
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // until the deadline
 	}
 }

@@ -98,6 +98,7 @@ func TestImageCanBePulled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusNotFound {
 		t.Errorf("a tag that does not exist: %s", resp.Status)
 	}

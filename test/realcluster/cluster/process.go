@@ -88,7 +88,7 @@ func killAll(pids []int) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("process %d does not end", left)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // until the deadline
 	}
 }
 

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ func Parse(args []string, env *flags.Env) (Config, error) {
 		return Config{}, err
 	}
 	if c.NumSlices == 0 {
-		return Config{}, fmt.Errorf("flag --instance_count must be above 0")
+		return Config{}, errors.New("flag --instance_count must be above 0")
 	}
 	var err error
 	if c.WorkersPerSlice, err = workersPerSlice(instance); err != nil {

@@ -141,7 +141,7 @@ func (p *program) restore(ctx context.Context, active []int) ([]string, int, err
 	}
 	if best.values == nil {
 		// Not the loss of one slice any more: another attempt cannot help.
-		return nil, 0, fmt.Errorf("no slice holds a snapshot any more: %v", errors.Join(errs...))
+		return nil, 0, fmt.Errorf("no slice holds a snapshot any more: %v", errors.Join(errs...)) //nolint:errorlint // what wraps the loss of a slice is tried again
 	}
 	p.event(report.Restored, best.step, active, "")
 	repeat := p.reached - best.step - 1
@@ -202,8 +202,8 @@ func (p *program) lookForEnd(ctx context.Context, step int) error {
 	if p.config.Until == "" {
 		return nil
 	}
-	var any json.RawMessage
-	err := p.objects.Read(ctx, p.config.Until, &any)
+	var content json.RawMessage
+	err := p.objects.Read(ctx, p.config.Until, &content)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
