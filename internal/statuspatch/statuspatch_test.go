@@ -134,6 +134,10 @@ func TestWriter(t *testing.T) {
 		if _, err := slices.Apply(ctx, job, v1.PathwaysJobStatus{SliceSummary: "2/2"}, statuspatch.Pinned()); !apierrors.IsConflict(err) {
 			t.Errorf("got %v, want a conflict", err)
 		}
+		later(100 * time.Millisecond)
+		if got := apply(slices, read(), v1.PathwaysJobStatus{SliceSummary: "2/2"}, statuspatch.Pinned()); !got.Written {
+			t.Errorf("the refused write counted for the rate: %+v", got)
+		}
 	})
 	t.Run("a job of the same name that came since is not touched", func(t *testing.T) {
 		later(time.Minute)
