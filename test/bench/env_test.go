@@ -96,12 +96,8 @@ func newEnv(t *testing.T) *env {
 	if err := c.ServiceAccountKubeconfig(ctx, systemNamespace, operatorAccount, e.kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	e.program = filepath.Join(folder, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-o", e.program, "./cmd")
-	build.Dir = envtest.Root()
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the operator: %v: %s", err, out)
+	if e.program, err = cluster.BuildOperator(ctx); err != nil {
+		t.Fatal(err)
 	}
 	describe := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD")
 	describe.Dir = envtest.Root()
