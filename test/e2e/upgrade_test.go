@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -48,7 +49,7 @@ var _ = Describe("A cluster that google/pathways-job worked in", Ordered, func()
 		Expect(err).NotTo(HaveOccurred())
 		established(ctx, e.Cluster)
 		w = newWorld(ctx, e.Cluster)
-		w.peerHosts(ctx)
+		w.peerHosts(ctx, peerJobs())
 		for _, name := range peerJobs() {
 			jobs = append(jobs, w.peerJob(ctx, name))
 		}
@@ -152,16 +153,32 @@ func readCompat(name string, into any) {
 }
 
 // peerHosts makes what the jobs in compat need to run.
-func (w *world) peerHosts(ctx context.Context) {
+func (w *world) peerHosts(ctx context.Context, names []string) {
 	GinkgoHelper()
-	createPool(ctx, w.Cluster, cluster.CPUPool("heads", 10))
-	createPool(ctx, w.Cluster, cluster.CPUPool("cpu-np", 1))
 	for _, o := range []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "trainer"}},
 		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high-prior-job"}, Value: 1000},
 	} {
 		Expect(w.Client.Create(ctx, o)).To(Succeed())
 	}
+	pools := []cluster.Pool{cluster.CPUPool("heads", 10), cluster.CPUPool("cpu-np", 1)}
+	for _, name := range names {
+		job := &v1.PathwaysJob{}
+		readCompat(name+".pathwaysjob.json", job)
+		workers := job.Spec.Workers[0]
+		for i := range int(workers.NumSlices) {
+			pool := cluster.TPUPool(fmt.Sprintf("%s-%d", name, i), string(workers.Type), workers.Topology)
+			pool.Labels = workers.NodeSelector
+			pools = append(pools, pool)
+		}
+	}
+	errs := make([]error, len(pools))
+	var creating sync.WaitGroup
+	for i, pool := range pools {
+		creating.Go(func() { _, errs[i] = w.CreatePool(ctx, pool) })
+	}
+	creating.Wait()
+	Expect(errs).To(HaveEach(BeNil()))
 }
 
 // peerObject stores a PathwaysJob of compat as a client of the peer did.
@@ -203,12 +220,6 @@ func (w *world) peerJob(ctx context.Context, name string) *v1.PathwaysJob {
 	w.peerStatus(ctx, name, "Running", "Failed")
 	job, err := w.get(ctx, name)
 	Expect(err).NotTo(HaveOccurred())
-	workers := job.Spec.Workers[0]
-	for i := range int(workers.NumSlices) {
-		pool := cluster.TPUPool(fmt.Sprintf("%s-%d", name, i), string(workers.Type), workers.Topology)
-		pool.Labels = workers.NodeSelector
-		createPool(ctx, w.Cluster, pool)
-	}
 	js := &jobsetv1alpha2.JobSet{}
 	readCompat(name+".jobset.json", js)
 	js.Namespace = w.namespace
