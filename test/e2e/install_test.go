@@ -34,7 +34,7 @@ var _ = Describe("install.yaml", func() {
 			replicas = append(replicas, o)
 		}
 		leads := func(i int) func() bool {
-			return func() bool { return strings.Contains(replicas[i].Logs(), "successfully acquired lease") }
+			return func() bool { return strings.Contains(replicas[i].Logs(), "uccessfully acquired lease") }
 		}
 		leader := 0
 		Eventually(func() bool {
