@@ -124,8 +124,9 @@ bench: cluster-build ## Measure speed and recovery against the budgets; writes d
 	go test -tags=bench -timeout=60m -v -count=1 ./test/bench/...
 
 .PHONY: soak
-soak: cluster-build ## Long random runs: simulated worlds, faults, the operator killed at random.
-	go test -tags=soak -timeout=90m -v -count=1 ./internal/elastic/... ./test/...
+soak: cluster-build ## Long random runs: 100,000 simulated worlds; 50 faults with the operator killed; API server outages.
+	PLAN_SEEDS=100000 go test -timeout=30m -count=1 -run=TestSimulation ./internal/elastic/plan
+	go test -tags=soak -timeout=90m -v -count=1 ./test/soak
 
 ##@ Local cluster
 

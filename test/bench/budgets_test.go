@@ -29,6 +29,10 @@ type budgets struct {
 		PreemptionSeconds     float64         `json:"preemptionSeconds"`
 		BaselineCutoffSeconds float64         `json:"baselineCutoffSeconds"`
 	} `json:"recovery"`
+	Planner struct {
+		Milliseconds float64 `json:"milliseconds"`
+		Megabytes    float64 `json:"megabytes"`
+	} `json:"planner"`
 }
 
 // Flags for a quick look; the numbers of such a run are not those of budgets.yaml.
