@@ -35,7 +35,7 @@ func (r *Reconciler) observeRefusals(ctx context.Context, o *observation) error 
 	}
 	var last *corev1.Event
 	for i := range events.Items {
-		if e := &events.Items[i]; strings.Contains(e.Reason, "Fail") && (last == nil || last.LastTimestamp.Before(&e.LastTimestamp)) {
+		if e := &events.Items[i]; tellsRefusal(e.Reason) && (last == nil || last.LastTimestamp.Before(&e.LastTimestamp)) {
 			last = e
 		}
 	}
@@ -50,6 +50,12 @@ func (r *Reconciler) observeRefusals(ctx context.Context, o *observation) error 
 		}
 	}
 	return nil
+}
+
+// tellsRefusal says whether the reason of an event is that something could not be
+// created; JobSet's steps of its failure policy are named alike.
+func tellsRefusal(reason string) bool {
+	return strings.Contains(reason, "Fail") && !strings.Contains(reason, "FailurePolicy")
 }
 
 // podName is the random name of a pod that never was.

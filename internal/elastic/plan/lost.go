@@ -10,6 +10,11 @@ import (
 
 // lost: the slice has used up its budget, and stays down.
 func (s *slice) lost() bool {
+	if w := s.wanted; w != nil && ptr.Deref(w.Charged, false) && s.over() && !s.observing() && s.st.State != v1.SliceLost {
+		// Its workers are going to be stopped, and that tells nothing.
+		s.set(v1.SliceReplacing, w.Reason, w.Message)
+		return true
+	}
 	if !s.over() || s.obs.Job.ElasticSlices == 0 {
 		s.comeBack()
 		return false
