@@ -35,7 +35,7 @@ const (
 	// back-off of Jobs (80 s).
 	recovery = 35 * time.Second
 	// chargeable bounds the 90 s after which a restart is charged for good.
-	chargeable = 130 * time.Second
+	chargeable = 3 * time.Minute
 )
 
 // elasticJob starts an elastic job of so many slices of two VMs, one of which
