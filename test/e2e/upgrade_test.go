@@ -161,7 +161,9 @@ func (w *world) peerHosts(ctx context.Context, names []string) {
 	} {
 		Expect(w.Client.Create(ctx, o)).To(Succeed())
 	}
-	pools := []cluster.Pool{cluster.CPUPool("heads", 10), cluster.CPUPool("cpu-np", 1)}
+	own := cluster.CPUPool("cpu-np", 1) // for the one head that asks for it
+	own.Taints = []corev1.Taint{{Key: "cpu-only", Effect: corev1.TaintEffectNoSchedule}}
+	pools := []cluster.Pool{cluster.CPUPool("heads", 10), own}
 	for _, name := range names {
 		job := &v1.PathwaysJob{}
 		readCompat(name+".pathwaysjob.json", job)
