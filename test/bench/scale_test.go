@@ -121,8 +121,7 @@ func TestRunning(t *testing.T) {
 	e := newEnv(t)
 	ctx := t.Context()
 	for _, p := range []cluster.Pool{
-		// Room for any number of heads.
-		{Name: "heads", Hosts: b.Jobs/100 + 1, CPU: "8000", Memory: "64Ti"},
+		cluster.CPUPool("heads", b.Jobs), // a head has a machine for itself
 		{Name: "tpus", MachineType: "ct5lp-hightpu-1t", Topology: "1x1", Hosts: b.Jobs},
 	} {
 		if _, err := e.CreatePool(ctx, p); err != nil {
@@ -134,7 +133,7 @@ func TestRunning(t *testing.T) {
 	var objects []client.Object
 	for i := range b.Jobs {
 		objects = append(objects, wrappers.MakePathwaysJob("job-"+strconv.Itoa(i), namespace).
-			Workers("ct5lp-hightpu-1t", "1x1", 1).HostNetwork(false).ElasticSlices(int32(i%2)).Obj())
+			Workers("ct5lp-hightpu-1t", "1x1", 1).ElasticSlices(int32(i%2)).Obj())
 	}
 	operator, _ := e.operator(t)
 	begun := time.Now()
