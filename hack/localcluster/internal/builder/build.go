@@ -115,6 +115,28 @@ func (c Cache) build(ctx context.Context, t Tool, label string, progress io.Writ
 	return nil
 }
 
+// copy copies a module with the fix in it.
+func (f fix) copy(module, dir string) error {
+	source, err := os.ReadFile(filepath.Join(module, filepath.FromSlash(f.File)))
+	if err != nil {
+		return err
+	}
+	if n := strings.Count(string(source), f.Old); n != 1 {
+		return fmt.Errorf("fixing %s in %s: the text to replace is there %d times, not once", f.File, module, n)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.CopyFS(dir, os.DirFS(module)); err != nil {
+		return err
+	}
+	changed := filepath.Join(dir, filepath.FromSlash(f.File))
+	if err := os.Remove(changed); err != nil { // modules are read-only
+		return err
+	}
+	return writeFile(changed, strings.Replace(string(source), f.Old, f.New, 1))
+}
+
 // buildEnv is the environment of the builds: no C compiler, no workspace and no flags of the caller's.
 func buildEnv() []string {
 	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false")
@@ -167,6 +189,12 @@ func (c Cache) writeModule(ctx context.Context, t Tool, upstream moduleInfo) (st
 		return "", err
 	}
 	src := filepath.Join(c.Dir, "src", path.Base(t.Module)+"-"+t.Version)
+	if t.Fix.File != "" {
+		if err := t.Fix.copy(upstream.Dir, filepath.Join(src, "fixed")); err != nil {
+			return "", err
+		}
+		m.GoMod += "\nreplace " + t.Module + " => ./fixed\n"
+	}
 	if err := writeFile(filepath.Join(src, "go.mod"), m.GoMod); err != nil {
 		return "", err
 	}

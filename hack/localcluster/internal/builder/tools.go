@@ -30,6 +30,21 @@ type Tool struct {
 	LDFlags string
 	Tags    string // build tags, separated by commas
 	Main    string // source of a main package of our own that takes the place of Package
+	Fix     fix
+}
+
+// fix replaces a text in a file of the tool's module, which is built with that.
+type fix struct {
+	File, Old, New string
+}
+
+// kwokFix keeps the simulated kubelets alive. KWOK's queue of leases takes a node twice that was released and taken
+// again while its lease was being renewed; the first of the two entries can then not be removed from the head of the
+// heap, and from then on no lease is renewed at all.
+var kwokFix = fix{
+	File: "pkg/utils/heap/heap.go",
+	Old:  "\tentry := &waitEntry[K, T]{key: key, data: data}\n",
+	New:  "\th.Remove(data)\n\tentry := &waitEntry[K, T]{key: key, data: data}\n",
 }
 
 // Tools lists what a cluster of that version of Kubernetes needs, the quickest to build first but for
@@ -44,7 +59,7 @@ func Tools(kubernetes string) []Tool {
 		{Name: "kube-controller-manager", Module: k8s, Version: kubernetes, Package: k8s + "/cmd/kube-controller-manager", LDFlags: ldflags},
 		{Name: "kube-scheduler", Module: k8s, Version: kubernetes, Package: k8s + "/cmd/kube-scheduler", LDFlags: ldflags},
 		{Name: "jobset", Module: "sigs.k8s.io/jobset", Version: jobsetVersion, Package: "sigs.k8s.io/jobset", LDFlags: "-s -w"},
-		{Name: "kwok", Module: "sigs.k8s.io/kwok", Version: kwokVersion, Package: "sigs.k8s.io/kwok/cmd/kwok", LDFlags: "-s -w"},
+		{Name: "kwok", Module: "sigs.k8s.io/kwok", Version: kwokVersion, Package: "sigs.k8s.io/kwok/cmd/kwok", LDFlags: "-s -w", Fix: kwokFix},
 	}
 }
 
@@ -84,6 +99,9 @@ func (t Tool) stamp() string {
 	tags := ""
 	if t.Tags != "" {
 		tags = " -tags " + t.Tags
+	}
+	if t.Fix.File != "" {
+		tags += " fix " + t.Fix.File
 	}
 	return fmt.Sprintf("%s@%s %s%s\n", t.Package, t.Version, t.LDFlags, tags)
 }
