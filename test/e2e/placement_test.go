@@ -47,7 +47,9 @@ var _ = Describe("The name of a job", func() {
 	})
 })
 
-var _ = Describe("Jobs of many types that are created at once", func() {
+// Alone, since so many writes at once can make the simulated kubelets of other
+// specs miss their heartbeats on a small machine.
+var _ = Describe("Jobs of many types that are created at once", Serial, func() {
 	It("get each its own type, topology, VMs and chips", func(ctx context.Context) {
 		w := newWorld(ctx, shared)
 		kinds := []struct {
