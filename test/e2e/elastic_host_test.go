@@ -175,6 +175,7 @@ var _ = Describe("A slice whose node is terminating", func() {
 
 		By("moving when pools are, one after the other")
 		w.pool(ctx, "c", machine, shape)
+		Eventually(p.seen.states).WithArguments(0).Should(ContainElement("Suspending Maintenance")) // it looks now and then
 		p.moves(ctx, v1.ReasonMaintenance)
 		Expect(p.seen.states(0)).To(ContainElement("Suspending Maintenance"))
 		Expect(p.seen.gracePeriods(0)).To(Equal([]int64{30}))
