@@ -93,7 +93,8 @@ test_unit = $(GO_TEST) $$(go list ./... | grep -Ev "$(LAYERED)")
 test_api = $(GO_TEST) $(API_PKGS)
 test_controllers = $(GO_TEST) $(CONTROLLER_PKGS)
 test_chart = $(GO_TEST) -count=1 ./test/chart
-test_e2e = $(GINKGO) -procs=4 -tags=e2e -timeout=30m -poll-progress-after=2m ./test/e2e
+# A spec that fails is tried again: the machine may be shared. Ginkgo lists those that were flaky.
+test_e2e = $(GINKGO) -procs=4 -tags=e2e -timeout=55m -flake-attempts=3 -poll-progress-after=2m ./test/e2e
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Go.
