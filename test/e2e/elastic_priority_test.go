@@ -82,7 +82,7 @@ var _ = Describe("Four slices of 16 VMs", func() {
 			for _, pool := range pools {
 				Expect(w.DeletePool(ctx, pool)).To(Succeed())
 			}
-			Eventually(p.leftoverPods).WithContext(ctx).WithTimeout(recovery).Should(BeEmpty())
+			Eventually(p.leftoverPods).WithContext(ctx).Should(BeEmpty())
 			for _, pool := range pools {
 				createPool(ctx, w.Cluster, w.reserved(cluster.TPUPool(pool, machine, shape)))
 			}
