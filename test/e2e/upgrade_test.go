@@ -78,6 +78,7 @@ var _ = Describe("A cluster that google/pathways-job worked in", Ordered, func()
 			if job.Name == stuck {
 				wanted = []OmegaMatcher{haveCondition(v1.ConditionPending, metav1.ConditionTrue, "")}
 			}
+			wanted = append(wanted, HaveField("Status.ObservedGeneration", job.Generation))
 			got := w.until(ctx, job.Name, wanted...)
 			Expect(got.Status.TerminalState).To(BeEmpty(), "%s: the peer was wrong", job.Name)
 			Expect(got.Status.Restarts).To(HaveValue(BeZero()), job.Name)
@@ -113,7 +114,7 @@ var _ = Describe("A cluster that google/pathways-job worked in", Ordered, func()
 	})
 
 	It("can annotate, observe and delete a job whose name is too long to run", func(ctx context.Context) {
-		job := w.until(ctx, long, haveCondition(v1.ConditionFailed, metav1.ConditionTrue, ""))
+		job := w.until(ctx, long, haveCondition(v1.ConditionFailed, metav1.ConditionTrue, ""), HaveField("Status.ObservedGeneration", int64(1)))
 		Expect(w.jobSet(ctx, long)).Error().To(MatchError(ContainSubstring("not found")))
 		w.mergePatch(ctx, long, `{"metadata":{"annotations":{"note":"kept"}}}`)
 		Expect(w.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
