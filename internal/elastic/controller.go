@@ -42,6 +42,8 @@ type Reconciler struct {
 	metrics  *metrics.Recorder
 	clock    clock.PassiveClock
 	moves    *moves
+	// patience with the job's controller; 0 in a Reconciler without a manager.
+	patience time.Duration
 }
 
 // +kubebuilder:rbac:groups=pathways-job.pathways.domain,resources=pathwaysjobs,verbs=get;list;watch;patch
@@ -67,6 +69,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !ours(&job) {
 		return ctrl.Result{}, nil
 	}
+	if r.tooEarly(&job) {
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	}
 	previous := r.status.Previous(&job)
 	obs, stale, err := r.observer.observe(ctx, &job, previous)
 	if err != nil {
@@ -74,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	now := r.clock.Now()
 	d := r.decide(&job, obs, now)
-	written, err := r.write(ctx, &job, d)
+	written, err := r.write(ctx, &job, previous, d)
 	switch {
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
@@ -116,8 +121,8 @@ func movesNow(before, after *v1.RepairStatus) bool {
 
 // write writes the decision's status. One that actions follow is only taken
 // if the job is as it was read.
-func (r *Reconciler) write(ctx context.Context, job *v1.PathwaysJob, d plan.Decision) (statuspatch.Result, error) {
-	var opts []statuspatch.Option
+func (r *Reconciler) write(ctx context.Context, job *v1.PathwaysJob, previous v1.PathwaysJobStatus, d plan.Decision) (statuspatch.Result, error) {
+	opts := []statuspatch.Option{statuspatch.Every(interval(previous, d))}
 	if len(d.Actions) > 0 {
 		opts = append(opts, statuspatch.Pinned())
 	}

@@ -94,6 +94,7 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, o Options) error
 		return err
 	}
 	r := New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("pathways-job-elastic"), o)
+	r.patience = firstPatience
 	w := &watcher{cache: mgr.GetCache(), pools: r.observer.pools, forget: r.status.Forget}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("elastic").

@@ -1,0 +1,82 @@
+package elastic
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	v1 "pathways.domain/pathways-job/api/v1"
+	"pathways.domain/pathways-job/internal/elastic/plan"
+	"pathways.domain/pathways-job/internal/statuspatch"
+)
+
+func TestInterval(t *testing.T) {
+	slices := func(states ...v1.SliceState) []v1.SliceStatus {
+		var list []v1.SliceStatus
+		for i, s := range states {
+			list = append(list, v1.SliceStatus{Index: ptr.To(int32(i)), State: s})
+		}
+		return list
+	}
+	starting := slices(v1.SlicePending, v1.SlicePending)
+	for name, tc := range map[string]struct {
+		previous v1.PathwaysJobStatus
+		decision plan.Decision
+		want     time.Duration
+	}{
+		"how a start goes on can wait": {
+			previous: v1.PathwaysJobStatus{Slices: starting}, decision: plan.Decision{Slices: starting}, want: calm,
+		},
+		"a slice that gets Ready cannot": {
+			previous: v1.PathwaysJobStatus{Slices: starting}, decision: plan.Decision{Slices: slices(v1.SlicePending, v1.SliceReady)},
+			want: statuspatch.MinInterval,
+		},
+		"nor one that does not start for a reason": {
+			previous: v1.PathwaysJobStatus{Slices: starting},
+			decision: plan.Decision{Slices: []v1.SliceStatus{{State: v1.SlicePending, Reason: v1.ReasonPartiallyScheduled}}},
+			want:     statuspatch.MinInterval,
+		},
+		"nor what actions follow": {
+			previous: v1.PathwaysJobStatus{Slices: starting}, decision: plan.Decision{Slices: starting, Actions: []plan.Action{{}}},
+			want: statuspatch.MinInterval,
+		},
+		"nor a whole restart": {
+			previous: v1.PathwaysJobStatus{Slices: starting},
+			decision: plan.Decision{Slices: starting, Repair: &v1.RepairStatus{Restart: &v1.WholeRestart{}}},
+			want:     statuspatch.MinInterval,
+		},
+		"nor the first status of all": {decision: plan.Decision{Slices: starting}, want: statuspatch.MinInterval},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := interval(tc.previous, tc.decision); got != tc.want {
+				t.Errorf("interval: %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTooEarly(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		age        time.Duration
+		generation int64
+		want       bool
+	}{
+		"a new job is the job's controller's first": {age: time.Second, want: true},
+		"until that has written":                    {age: time.Second, generation: 1},
+		"or is late":                                {age: firstPatience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Reconciler{clock: testingclock.NewFakePassiveClock(now), patience: firstPatience}
+			job := &v1.PathwaysJob{}
+			job.CreationTimestamp = metav1.NewTime(now.Add(-tc.age))
+			job.Status.ObservedGeneration = tc.generation
+			if got := r.tooEarly(job); got != tc.want {
+				t.Errorf("tooEarly: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
