@@ -110,7 +110,7 @@ var _ = Describe("A cluster that google/pathways-job worked in", Ordered, func()
 		w.until(ctx, "components", haveWholeRestarts(1))
 		job := w.running(ctx, "components")
 		Expect(job).To(haveMessage(v1.ConditionRunning, Not(ContainSubstring("google/pathways-job"))))
-		Expect(w.jobSet(ctx, "components")).To(HaveField("Spec.StartupPolicy", BeNil()))
+		Expect(w.jobSet(ctx, "components")).To(HaveField("Spec.StartupPolicy.StartupPolicyOrder", jobsetv1alpha2.AnyOrder))
 	})
 
 	It("can annotate, observe and delete a job whose name is too long to run", func(ctx context.Context) {
