@@ -155,13 +155,16 @@ func TestBudgets(t *testing.T) {
 			o.Slices[0].Child.Parallelism, o.Job.ReplaceSlice = 0, "0"
 		}, want: []string{"slice 0 Replacing WorkerFailed", "ClearReplaceSlice", "ReleaseLost childjob-0"}},
 		"one too many": {change: func(o *Observation) { used(o, 0, 2); used(o, 1, 2); fresh(o, 0) }, want: []string{
-			"slice 0 Lost WorkerFailed", "whole restart WorkerFailed, charged: true", "FailChildJob childjob-0",
+			"slice 0 Lost WorkerFailed", "slice 1 Replacing WorkerFailed",
+			"whole restart WorkerFailed, charged: true", "FailChildJob childjob-0",
 		}},
 		"one too many, and the Job is told": {change: func(o *Observation) {
 			used(o, 0, 2)
 			used(o, 1, 2)
 			o.Slices[1].Child.Deadline = true
-		}, want: []string{"whole restart WorkerFailed, charged: true"}},
+		}, want: []string{
+			"slice 0 Replacing WorkerFailed", "slice 1 Replacing WorkerFailed", "whole restart WorkerFailed, charged: true",
+		}},
 		"one too many, repair pauses": {change: func(o *Observation) {
 			used(o, 0, 2)
 			used(o, 1, 2)
@@ -171,7 +174,7 @@ func TestBudgets(t *testing.T) {
 		}, want: []string{"slice 0 Lost WorkerFailed", "slice 1 Lost WorkerFailed"}},
 		"not elastic, 4 restarts": {change: func(o *Observation) { used(o, 0, 4); o.Job.ElasticSlices = 0 }},
 		"not elastic, 5 restarts": {change: func(o *Observation) { used(o, 0, 5); o.Job.ElasticSlices = 0 }, want: []string{
-			"whole restart WorkerFailed, charged: true", "FailChildJob childjob-0",
+			"slice 0 Replacing WorkerFailed", "whole restart WorkerFailed, charged: true", "FailChildJob childjob-0",
 		}},
 		"not elastic, the program has ended": {change: func(o *Observation) {
 			used(o, 0, 5)
