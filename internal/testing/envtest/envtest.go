@@ -26,6 +26,9 @@ import (
 // names another; hack/localcluster has the same.
 const defaultKubernetes = "v1.36.3"
 
+// startTimeout is how long etcd and kube-apiserver may take on a busy machine.
+const startTimeout = 2 * time.Minute
+
 // Options says what the API server has beside Kubernetes' own API.
 type Options struct {
 	// NoCRD leaves the PathwaysJob CRD out.
@@ -50,7 +53,11 @@ func Start(ctx context.Context, o Options) (*Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	env := &crenvtest.Environment{BinaryAssetsDirectory: assets, ErrorIfCRDPathMissing: true}
+	env := &crenvtest.Environment{
+		BinaryAssetsDirectory:    assets,
+		ErrorIfCRDPathMissing:    true,
+		ControlPlaneStartTimeout: startTimeout,
+	}
 	if !o.NoCRD {
 		env.CRDDirectoryPaths = append(env.CRDDirectoryPaths, filepath.Join(Root(), "config", "crd", "bases"))
 	}
