@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"os"
-	"strings"
 	"testing"
 	"time"
 )
@@ -32,8 +31,8 @@ type writes struct {
 	total  int
 	// refused are those that the API server did not take.
 	refused int
-	// burst is the most patches of one job's status by one writer within a
-	// second.
+	// burst is the most patches of one job's status by one writer that were
+	// taken within a second.
 	burst int
 }
 
@@ -61,19 +60,24 @@ func (e *env) readWrites(t *testing.T, namespace string) writes {
 		if a.ObjectRef.Subresource != "" {
 			kind += "/" + a.ObjectRef.Subresource
 		}
-		w.byKind[kind]++
 		w.total++
-		if a.ResponseStatus.Code >= 400 {
+		refused := a.ResponseStatus.Code >= 400
+		if refused {
 			w.refused++
+			kind += " (refused)"
 		}
 		if a.ObjectRef.Resource == "pathwaysjobs" && a.ObjectRef.Subresource == "status" {
 			u, err := url.Parse(a.RequestURI)
 			if err != nil {
 				t.Fatal(err)
 			}
-			key := strings.Join([]string{a.ObjectRef.Name, u.Query().Get("fieldManager")}, " ")
-			patches[key] = append(patches[key], a.RequestReceivedTimestamp)
+			writer := u.Query().Get("fieldManager")
+			kind += " of " + writer
+			if key := a.ObjectRef.Name + " " + writer; !refused {
+				patches[key] = append(patches[key], a.RequestReceivedTimestamp)
+			}
 		}
+		w.byKind[kind]++
 	}
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
