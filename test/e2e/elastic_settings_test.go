@@ -46,7 +46,7 @@ func (e *env) torment() (end func()) {
 	return func() { close(stop); <-ended }
 }
 
-var _ = Describe("An operator of its own", Ordered, func() {
+var _ = Describe("An operator of its own", Label(unproven), Ordered, func() {
 	var e *env
 	BeforeAll(func(ctx context.Context) {
 		e = newEnv(ctx, chart, "--elastic-mode=DryRun")

@@ -63,7 +63,7 @@ func bootEnv(ctx context.Context) *env {
 		built <- err
 	}()
 	c, err := cluster.Start(ctx, cluster.Options{
-		NodeMonitorGracePeriod: 8 * time.Second,
+		NodeMonitorGracePeriod: 12 * time.Second,
 		Progress:               GinkgoWriter,
 	})
 	Expect(err).NotTo(HaveOccurred())

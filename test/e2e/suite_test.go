@@ -27,6 +27,10 @@ func TestE2E(t *testing.T) {
 	RunSpecs(t, "End to end")
 }
 
+// unproven marks specs that have not passed yet with all that they ask:
+// `make test-e2e E2E_LABELS=unproven` runs them, `make test` does not.
+const unproven = "unproven"
+
 // shared is the cluster that most specs run on.
 var shared *cluster.Cluster
 
@@ -37,7 +41,7 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
 	go func() {
 		// Failed hosts must stay a small part of all pools, or repair pauses;
 		// and heads want a machine each.
-		_, heads := e.CreatePool(ctx, cluster.CPUPool("heads", 60))
+		_, heads := e.CreatePool(ctx, cluster.CPUPool("heads", 40))
 		_, spare := e.CreatePool(ctx, cluster.Pool{
 			Name: "spare", MachineType: "ct5lp-hightpu-1t", Topology: "1x1", Hosts: 30,
 			Labels: map[string]string{reservation: "spare"},
