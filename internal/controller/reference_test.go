@@ -125,7 +125,7 @@ func constantsOf(t *testing.T, parsed *ast.File, prefix string) []constant {
 // words makes one line of a comment.
 func words(name, comment string) string {
 	line := strings.Join(strings.Fields(comment), " ")
-	line = strings.TrimPrefix(line, name)
+	line = strings.TrimPrefix(strings.TrimPrefix(line, name), " means")
 	line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), ":"))
 	return strings.ReplaceAll(line, "|", `\|`)
 }

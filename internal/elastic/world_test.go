@@ -78,7 +78,11 @@ func newWorld(ctx context.Context, slices int, change ...func(*wrappers.Pathways
 		w.slice(ctx, i, fmt.Sprintf("p%d", i))
 	}
 	w.pool(ctx, "spare", 2)
-	DeferCleanup(func(ctx SpecContext) { cleanCluster(ctx) })
+	DeferCleanup(func(ctx SpecContext) {
+		// A manager in a later spec would repair it.
+		Expect(client.IgnoreNotFound(api.Delete(ctx, w.job))).To(Succeed())
+		cleanCluster(ctx)
+	})
 	return w
 }
 
