@@ -161,16 +161,19 @@ func (o *observer) record(ctx context.Context, s *side) *recorder {
 		defer close(r.ended)
 		tick := time.NewTicker(sampling)
 		defer tick.Stop()
-		for {
-			n := o.readySlices(ctx, s)
+		for last := false; ; {
+			n := o.readySlices(context.WithoutCancel(ctx), s)
 			r.mu.Lock()
 			if len(r.points) == 0 || r.points[len(r.points)-1].ready != n {
 				r.points = append(r.points, point{time.Now(), n})
 			}
 			r.mu.Unlock()
+			if last {
+				return
+			}
 			select {
 			case <-ctx.Done():
-				return
+				last = true // what has just been waited for is to be seen
 			case <-tick.C:
 			}
 		}
