@@ -32,7 +32,7 @@ import (
 // pending.
 const stuck = "colocate-v6e"
 
-var _ = Describe("A cluster that google/pathways-job worked in", Label(unproven), Ordered, func() {
+var _ = Describe("A cluster that google/pathways-job worked in", Ordered, func() {
 	var (
 		e     *env
 		w     *world
