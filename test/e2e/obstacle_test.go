@@ -27,12 +27,13 @@ var _ = Describe("A job that cannot have its JobSet", func() {
 		w.pool(ctx, "a", "ct6e-standard-4t", "2x4")
 		quota := w.refuseJobSets(ctx)
 		w.create(ctx, w.makeJob("train").Workers("ct6e-standard-4t", "2x4", 1))
-		job := w.until(ctx, "train", haveCondition(v1.ConditionPending, metav1.ConditionTrue, v1.ReasonCreateRefused))
-		Expect(job).To(haveMessage(v1.ConditionPending, And(
-			ContainSubstring("its JobSet could not be created; it is tried again"), ContainSubstring("exceeded quota"))))
+		job := w.until(ctx, "train",
+			haveCondition(v1.ConditionPending, metav1.ConditionTrue, v1.ReasonCreateRefused),
+			haveMessage(v1.ConditionPending, And(
+				HavePrefix("its JobSet could not be created; it is tried again"), ContainSubstring("exceeded quota"))))
 		Expect(job.Status.TerminalState).To(BeEmpty())
 		Eventually(w.events("train")).WithContext(ctx).Should(ContainElement(And(
-			HavePrefix(v1.EventJobPending), ContainSubstring("exceeded quota"))))
+			HavePrefix(v1.EventJobPending), ContainSubstring("quota: no-jobsets"))))
 
 		Expect(w.Client.Delete(ctx, quota)).To(Succeed())
 		job = w.running(ctx, "train")
