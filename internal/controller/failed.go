@@ -10,6 +10,7 @@ import (
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	v1 "pathways.domain/pathways-job/api/v1"
+	"pathways.domain/pathways-job/internal/elastic/plan"
 )
 
 // whatFailed returns reason and message of a job whose JobSet failed with the
@@ -119,12 +120,13 @@ func jobFailed(job *batchv1.Job) *batchv1.JobCondition {
 }
 
 // slicesDown names the slices that had been up and were not when the job
-// failed.
+// failed. Those that were stopped because it failed are not meant.
 func slicesDown(o *observation) []string {
 	var down []string
 	for i := range o.job.Status.Slices {
 		s := &o.job.Status.Slices[i]
-		if s.Index != nil && s.State != v1.SliceReady && s.State != v1.SlicePending && s.State != "" {
+		stopped := s.Reason == plan.ReasonJobEnding || s.Reason == plan.ReasonJobEnded
+		if s.Index != nil && !stopped && s.State != v1.SliceReady && s.State != v1.SlicePending && s.State != "" {
 			down = append(down, fmt.Sprintf("slice %d (%s, %s)", *s.Index, s.State, s.Reason))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	v1 "pathways.domain/pathways-job/api/v1"
+	"pathways.domain/pathways-job/internal/elastic/plan"
 	"pathways.domain/pathways-job/internal/testing/wrappers"
 )
 
@@ -306,6 +307,7 @@ func TestWhatFailed(t *testing.T) {
 			head: &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{died("main", 1, "Error", "timed out")}}},
 			slices: []v1.SliceStatus{
 				{Index: index(0), State: v1.SliceReady},
+				{Index: index(1), State: v1.SliceSuspended, Reason: plan.ReasonJobEnded},
 				{Index: index(2), State: v1.SliceSuspended, Reason: v1.ReasonPreempted},
 			},
 			reason:  v1.ReasonContainerFailed,
