@@ -29,6 +29,7 @@ import (
 	"pathways.domain/pathways-job/internal/elastic/plan"
 	"pathways.domain/pathways-job/internal/metrics"
 	"pathways.domain/pathways-job/internal/render"
+	"pathways.domain/pathways-job/internal/statuspatch"
 )
 
 // version is set by the linker: see the Makefile.
@@ -119,11 +120,12 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	jobs := controller.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("pathways-job-controller"), o.render, clock.RealClock{})
+	journal := statuspatch.NewJournal()
+	jobs := controller.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("pathways-job-controller"), journal, o.render, clock.RealClock{})
 	if err := jobs.SetupWithManager(ctx, mgr, o.workers); err != nil {
 		return err
 	}
-	o.elastic.Workers, o.elastic.Metrics = o.workers, metrics.NewRecorder(ctrlmetrics.Registry)
+	o.elastic.Journal, o.elastic.Workers, o.elastic.Metrics = journal, o.workers, metrics.NewRecorder(ctrlmetrics.Registry)
 	if err := elastic.SetupWithManager(ctx, mgr, o.elastic); err != nil {
 		return err
 	}

@@ -27,6 +27,8 @@ const (
 	// calm is how long a change waits for others that is only one of words or
 	// details, so that a start costs two status patches and not ten.
 	calm = 10 * time.Second
+	// calmStart is the same for how a start goes on in which nothing is wrong.
+	calmStart = 30 * time.Second
 	// readAgain is how long the cache gets to learn of a write.
 	readAgain = 100 * time.Millisecond
 	// lookAgain is after how long a job that waits looks again at what no
@@ -49,11 +51,12 @@ type Reconciler struct {
 	indexed bool
 }
 
-// New returns a Reconciler. live reads past the cache that c may have.
-func New(c client.Client, live client.Reader, recorder events.EventRecorder, options render.Options, clk clock.PassiveClock) *Reconciler {
+// New returns a Reconciler. live reads past the cache that c may have; the
+// journal is shared by all who write the status of PathwaysJobs.
+func New(c client.Client, live client.Reader, recorder events.EventRecorder, journal *statuspatch.Journal, options render.Options, clk clock.PassiveClock) *Reconciler {
 	return &Reconciler{
 		Client: c, live: live, scheme: c.Scheme(), recorder: recorder, options: options, clock: clk,
-		status: statuspatch.New(c, v1.FieldManagerController, statuspatch.ControllerPart, clk),
+		status: statuspatch.New(c, journal, v1.FieldManagerController, statuspatch.ControllerPart, clk),
 	}
 }
 
@@ -116,10 +119,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // every is how long after the last patch this one may be written.
 func every(previous, next v1.PathwaysJobStatus) statuspatch.Option {
-	if sameOutcome(previous, next) {
+	switch {
+	case !sameOutcome(previous, next):
+		return statuspatch.Every(statuspatch.MinInterval)
+	case reasonOf(next, v1.ConditionPending) == v1.ReasonStarting:
+		return statuspatch.Every(calmStart)
+	default:
 		return statuspatch.Every(calm)
 	}
-	return statuspatch.Every(statuspatch.MinInterval)
 }
 
 // soonest is the shorter of two waits, where 0 is no wait at all.

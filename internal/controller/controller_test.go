@@ -18,6 +18,7 @@ import (
 
 	v1 "pathways.domain/pathways-job/api/v1"
 	"pathways.domain/pathways-job/internal/render"
+	"pathways.domain/pathways-job/internal/statuspatch"
 )
 
 var none interceptor.Funcs
@@ -172,7 +173,7 @@ var _ = Describe("API errors", func() {
 				}
 				return c.Get(ctx, key, obj, opts...)
 			},
-		}), admin, w.recorder, render.Options{}, w.clock)
+		}), admin, w.recorder, statuspatch.NewJournal(), render.Options{}, w.clock)
 		got := w.step(job)
 		Expect(lagging).To(BeTrue())
 		Expect(got.Status.JobSet.UID).To(Equal(uid))
@@ -283,7 +284,7 @@ var _ = Describe("a finished job", func() {
 		w.removeJobSet(job)
 		expectTrue(w.step(job), v1.ConditionCompleted, v1.ReasonSucceeded)
 		// Nor after a restart of the operator.
-		w.r = New(admin, admin, w.recorder, render.Options{}, w.clock)
+		w.r = New(admin, admin, w.recorder, statuspatch.NewJournal(), render.Options{}, w.clock)
 		expectTrue(w.step(job), v1.ConditionCompleted, v1.ReasonSucceeded)
 		Expect(w.jobSet(job)).To(BeNil())
 		Expect(w.events()).To(BeEmpty())
@@ -304,7 +305,7 @@ var _ = Describe("a finished job", func() {
 				}
 				return c.Get(ctx, key, obj, opts...)
 			},
-		}), admin, w.recorder, render.Options{}, w.clock)
+		}), admin, w.recorder, statuspatch.NewJournal(), render.Options{}, w.clock)
 		_, err := w.reconcile(job)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.jobSet(job)).To(BeNil())

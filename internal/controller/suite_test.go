@@ -26,6 +26,7 @@ import (
 
 	v1 "pathways.domain/pathways-job/api/v1"
 	"pathways.domain/pathways-job/internal/render"
+	"pathways.domain/pathways-job/internal/statuspatch"
 	"pathways.domain/pathways-job/internal/testing/envtest"
 	"pathways.domain/pathways-job/internal/testing/wrappers"
 )
@@ -84,7 +85,7 @@ func newWorld(ctx context.Context, faults interceptor.Funcs) *world {
 		recorder: events.NewFakeRecorder(100),
 	}
 	c := interceptor.NewClient(w.counting(), faults)
-	w.r = New(c, c, w.recorder, render.Options{}, w.clock)
+	w.r = New(c, c, w.recorder, statuspatch.NewJournal(), render.Options{}, w.clock)
 	return w
 }
 

@@ -42,8 +42,6 @@ type Reconciler struct {
 	metrics  *metrics.Recorder
 	clock    clock.PassiveClock
 	moves    *moves
-	// patience with the job's controller; 0 in a Reconciler without a manager.
-	patience time.Duration
 }
 
 // +kubebuilder:rbac:groups=pathways-job.pathways.domain,resources=pathwaysjobs,verbs=get;list;watch;patch
@@ -69,8 +67,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !ours(&job) {
 		return ctrl.Result{}, nil
 	}
-	if r.tooEarly(&job) {
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	if !begun(&job) {
+		// The job's controller writes first: its patch brings us here again.
+		return ctrl.Result{}, nil
 	}
 	previous := r.status.Previous(&job)
 	obs, stale, err := r.observer.observe(ctx, &job, previous)

@@ -8,6 +8,10 @@ import (
 )
 
 // finished says whether the job has Completed or Failed.
+// begun says whether the job's controller has written a status, which this
+// one adds to.
+func begun(job *v1.PathwaysJob) bool { return job.Status.ObservedGeneration > 0 }
+
 func finished(job *v1.PathwaysJob) bool {
 	return meta.IsStatusConditionTrue(job.Status.Conditions, v1.ConditionCompleted) ||
 		meta.IsStatusConditionTrue(job.Status.Conditions, v1.ConditionFailed)

@@ -9,23 +9,9 @@ import (
 	"pathways.domain/pathways-job/internal/statuspatch"
 )
 
-const (
-	// calm is how long a write waits for others that only tells how a start
-	// goes on.
-	calm = 5 * time.Second
-	// firstPatience is how long a new job's status is left to the job's
-	// controller, which writes it first: two first writes at once are one that
-	// the API server refuses.
-	firstPatience = 2 * time.Second
-	// lookAgain is how often that is looked at.
-	lookAgain = 250 * time.Millisecond
-)
-
-// tooEarly says whether the job's controller has yet to write its first
-// status of a job, and is not late with it.
-func (r *Reconciler) tooEarly(job *v1.PathwaysJob) bool {
-	return job.Status.ObservedGeneration == 0 && r.clock.Since(job.CreationTimestamp.Time) < r.patience
-}
+// calm is how long a write waits for others that only tells how a start goes
+// on.
+const calm = 30 * time.Second
 
 // interval is the least time from the last patch of a job's status to that of
 // a decision.

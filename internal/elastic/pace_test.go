@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	v1 "pathways.domain/pathways-job/api/v1"
@@ -53,29 +51,6 @@ func TestInterval(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := interval(tc.previous, tc.decision); got != tc.want {
 				t.Errorf("interval: %s, want %s", got, tc.want)
-			}
-		})
-	}
-}
-
-func TestTooEarly(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for name, tc := range map[string]struct {
-		age        time.Duration
-		generation int64
-		want       bool
-	}{
-		"a new job is the job's controller's first": {age: time.Second, want: true},
-		"until that has written":                    {age: time.Second, generation: 1},
-		"or is late":                                {age: firstPatience},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := &Reconciler{clock: testingclock.NewFakePassiveClock(now), patience: firstPatience}
-			job := &v1.PathwaysJob{}
-			job.CreationTimestamp = metav1.NewTime(now.Add(-tc.age))
-			job.Status.ObservedGeneration = tc.generation
-			if got := r.tooEarly(job); got != tc.want {
-				t.Errorf("tooEarly: %v, want %v", got, tc.want)
 			}
 		})
 	}

@@ -47,6 +47,8 @@ type Options struct {
 	Workers int
 	// Metrics counts what is done; nil for nothing.
 	Metrics *metrics.Recorder
+	// Journal is shared by all who write the status of PathwaysJobs.
+	Journal *statuspatch.Journal
 	// Clock is the real one where it is nil.
 	Clock clock.PassiveClock
 }
@@ -74,7 +76,7 @@ func New(c client.Client, live client.Reader, recorder Recorder, o Options) *Rec
 			others: newForeignPods(live), clock: o.Clock, policy: o.policy(),
 		},
 		actor:    &actor{client: c, live: live, clock: o.Clock},
-		status:   statuspatch.New(c, v1.FieldManagerElastic, statuspatch.ElasticPart, o.Clock),
+		status:   statuspatch.New(c, o.Journal, v1.FieldManagerElastic, statuspatch.ElasticPart, o.Clock),
 		recorder: recorder, metrics: o.Metrics, clock: o.Clock, moves: newMoves(),
 	}
 }
@@ -94,7 +96,6 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, o Options) error
 		return err
 	}
 	r := New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("pathways-job-elastic"), o)
-	r.patience = firstPatience
 	w := &watcher{cache: mgr.GetCache(), pools: r.observer.pools, forget: r.status.Forget}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("elastic").

@@ -23,6 +23,7 @@ import (
 	v1 "pathways.domain/pathways-job/api/v1"
 	"pathways.domain/pathways-job/internal/elastic/plan"
 	"pathways.domain/pathways-job/internal/render"
+	"pathways.domain/pathways-job/internal/statuspatch"
 	"pathways.domain/pathways-job/internal/testing/wrappers"
 	"pathways.domain/pathways-job/internal/tpu"
 )
@@ -54,7 +55,7 @@ func newWorld(ctx context.Context, slices int, change ...func(*wrappers.Pathways
 		recorder: events.NewFakeRecorder(100),
 		options: Options{
 			Mode: plan.Enforce, NotReadyGrace: 30 * time.Second, MaintenanceLeadTime: 10 * time.Minute,
-			MaxUnhealthyPools: 40, FenceSlicePools: true,
+			MaxUnhealthyPools: 40, FenceSlicePools: true, Journal: statuspatch.NewJournal(),
 		},
 	}
 	w.options.Clock = w.clock
@@ -64,6 +65,8 @@ func newWorld(ctx context.Context, slices int, change ...func(*wrappers.Pathways
 	}
 	w.job = m.Obj()
 	Expect(api.Create(ctx, w.job)).To(Succeed())
+	w.job.Status.ObservedGeneration = w.job.Generation
+	Expect(api.Status().Update(ctx, w.job)).To(Succeed())
 	js, err := render.JobSet(w.job, render.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(controllerutil.SetControllerReference(w.job, js, api.Scheme())).To(Succeed())

@@ -29,10 +29,11 @@ const MinInterval = time.Second
 // that write neither repeats it nor judges by what it replaced. Safe for
 // concurrent use.
 type Writer struct {
-	client client.Client
-	owner  string
-	own    Projection
-	clock  clock.PassiveClock
+	client  client.Client
+	journal *Journal
+	owner   string
+	own     Projection
+	clock   clock.PassiveClock
 
 	mu   sync.Mutex
 	last map[types.UID]write
@@ -45,9 +46,9 @@ type write struct {
 }
 
 // New returns a Writer for the field manager owner, whose part of a status is
-// what own returns of it.
-func New(c client.Client, owner string, own Projection, clk clock.PassiveClock) *Writer {
-	return &Writer{client: c, owner: owner, own: own, clock: clk, last: map[types.UID]write{}}
+// what own returns of it. It shares the journal with the other writers.
+func New(c client.Client, journal *Journal, owner string, own Projection, clk clock.PassiveClock) *Writer {
+	return &Writer{client: c, journal: journal, owner: owner, own: own, clock: clk, last: map[types.UID]write{}}
 }
 
 // Result says what became of an Apply.
@@ -55,7 +56,7 @@ type Result struct {
 	// Written is true if the API server took a patch.
 	Written bool
 	// RetryAfter is above 0 if nothing was written because the last patch is
-	// too recent: come back after that time.
+	// too recent, or another writer's: come back after that time.
 	RetryAfter time.Duration
 }
 
@@ -118,10 +119,15 @@ func (w *Writer) Apply(ctx context.Context, job *v1.PathwaysJob, next v1.Pathway
 	if err != nil {
 		return Result{}, fmt.Errorf("building the status of PathwaysJob %s: %w", client.ObjectKeyFromObject(job), err)
 	}
+	pin := w.newest(job)
+	if !w.journal.begin(job.UID, w.owner, pin, o.pinned) {
+		return Result{RetryAfter: readAgain}, nil
+	}
 	if o.pinned {
-		body.SetResourceVersion(w.newest(job))
+		body.SetResourceVersion(pin)
 	}
 	err = w.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(w.owner), client.ForceOwnership)
+	w.journal.end(job.UID, w.owner, body.GetResourceVersion(), err)
 	w.record(job.UID, body.GetResourceVersion(), next, err)
 	if err != nil {
 		return Result{}, fmt.Errorf("writing the status of PathwaysJob %s: %w", client.ObjectKeyFromObject(job), err)
@@ -134,6 +140,7 @@ func (w *Writer) Forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.last, uid)
+	w.journal.forget(uid)
 }
 
 func (w *Writer) wait(uid types.UID, every time.Duration) time.Duration {

@@ -42,8 +42,9 @@ func TestWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	clk := clocktesting.NewFakePassiveClock(time.Now())
-	jobs := statuspatch.New(c, v1.FieldManagerController, statuspatch.ControllerPart, clk)
-	slices := statuspatch.New(c, v1.FieldManagerElastic, statuspatch.ElasticPart, clk)
+	journal := statuspatch.NewJournal()
+	jobs := statuspatch.New(c, journal, v1.FieldManagerController, statuspatch.ControllerPart, clk)
+	slices := statuspatch.New(c, journal, v1.FieldManagerElastic, statuspatch.ElasticPart, clk)
 
 	job := wrappers.MakePathwaysJob("train", "default").Obj()
 	if err := c.Create(ctx, job); err != nil {
@@ -129,8 +130,22 @@ func TestWriter(t *testing.T) {
 			t.Errorf("%+v", got.Status)
 		}
 	})
+	t.Run("a pinned write on a read that misses the other writer's patch is not sent", func(t *testing.T) {
+		later(time.Minute)
+		stale := read()
+		apply(jobs, stale, v1.PathwaysJobStatus{State: v1.JobSuspended, Conditions: mine.Conditions})
+		next := v1.PathwaysJobStatus{SliceSummary: "1/3"}
+		if got := apply(slices, stale, next, statuspatch.Pinned()); got.Written || !got.Deferred() {
+			t.Errorf("got %+v, want it deferred", got)
+		}
+		if got := apply(slices, read(), next, statuspatch.Pinned()); !got.Written {
+			t.Errorf("got %+v, want it written once the patch was read", got)
+		}
+	})
 	t.Run("a pinned write on a stale read conflicts", func(t *testing.T) {
 		later(time.Minute)
+		job := read()
+		change(ctx, t, c, read())
 		if _, err := slices.Apply(ctx, job, v1.PathwaysJobStatus{SliceSummary: "2/2"}, statuspatch.Pinned()); !apierrors.IsConflict(err) {
 			t.Errorf("got %v, want a conflict", err)
 		}
@@ -150,6 +165,18 @@ func TestWriter(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// change is a user's change, which the journal does not know of.
+func change(ctx context.Context, t *testing.T, c client.Client, job *v1.PathwaysJob) {
+	t.Helper()
+	if job.Annotations == nil {
+		job.Annotations = map[string]string{}
+	}
+	job.Annotations["example.com/change"] += "x"
+	if err := c.Update(ctx, job); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func replace(ctx context.Context, t *testing.T, c client.Client, old *v1.PathwaysJob) {
