@@ -221,6 +221,8 @@ func (s *slice) podDeleted() bool {
 		why = fmt.Sprintf("Pod %s (worker %d) was deleted.", s.deleted.Name, s.deleted.Index)
 	case s.in.Child != nil && s.in.Child.Deleting:
 		why = "Its Job was deleted."
+	case s.missing():
+		why = fmt.Sprintf("%d of its %d pods were deleted.", s.obs.Job.VMs-s.present, s.obs.Job.VMs)
 	default:
 		return false
 	}

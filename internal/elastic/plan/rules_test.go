@@ -200,6 +200,9 @@ func TestNotices(t *testing.T) {
 		"pod deleted": {change: func(o *Observation) {
 			o.Slices[1].Pods[2].Deleting, o.Slices[1].Pods[2].DeletionTime = true, askedAt.Add(30*time.Second)
 		}, want: unfenced("PodDeleted")},
+		"pod deleted while nobody looked": {
+			change: func(o *Observation) { o.Slices[1].Pods = o.Slices[1].Pods[:3] }, want: unfenced("PodDeleted"),
+		},
 		"Job deleted": {
 			change: func(o *Observation) { o.Slices[1].Child.Deleting = true }, want: []string{"slice 1 Suspending PodDeleted"},
 		},

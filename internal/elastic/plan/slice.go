@@ -29,6 +29,8 @@ type slice struct {
 // field is about the pods of the present child Job.
 type facts struct {
 	ready, bound, unbound, live int32
+	// present are those that exist, terminal or not.
+	present int32
 	// remaining are pods of any incarnation that are not terminal.
 	remaining int32
 	// stopping: a pod of any incarnation has a deletionTimestamp.
@@ -88,6 +90,7 @@ func (s *slice) look() {
 }
 
 func (f *facts) count(pod *Pod, policy *Policy, now time.Time) {
+	f.present++
 	if pod.Phase != PodPending {
 		f.started = true
 	}
@@ -191,7 +194,7 @@ func (s *slice) allReady() bool {
 // signal says that something outside explains why workers end: a host that
 // fails or goes, a preemption, a deletion that is not our own.
 func (s *slice) signal() bool {
-	deleted := s.deleted != nil || s.in.Child != nil && s.in.Child.Deleting
+	deleted := s.deleted != nil || s.missing() || s.in.Child != nil && s.in.Child.Deleting
 	return s.failed > sound || s.terminating != nil || s.maintenance != nil || s.disrupted != nil ||
 		deleted && !s.leaving()
 }
@@ -205,6 +208,15 @@ func (s *slice) leaving() bool {
 // state to lose.
 func (s *slice) wasUp() bool {
 	return s.in.Child != nil && s.st.ReadyJobUID == s.in.Child.UID
+}
+
+// missing says that pods of an incarnation that was Ready are no more: they
+// were deleted and went while nobody looked. The Job controller would make
+// new ones, but only after its back-off. Other rungs deal with indexes that
+// have completed, and with a leader that keeps the others away.
+func (s *slice) missing() bool {
+	c := s.in.Child
+	return s.wasUp() && s.present < s.obs.Job.VMs && c.Parallelism > 0 && c.CompletedIndexes == 0 && !c.Complete && s.badLeader == nil
 }
 
 // over says that the slice has used up its budget.
