@@ -21,7 +21,7 @@ const usage = `usage: realcluster COMMAND
   build            compile all programs; the first time takes long
   up [--bare]      boot it and install the operator (--bare: without the operator)
   operator         build the operator anew and install it, or upgrade it
-  down             end it and leave nothing behind; what was built stays
+  down             end it and leave nothing behind but the caches of what was built
   env              print the shell commands that make kubectl use it
   kill HOST        end a host as a loss of power does
   start HOST       boot a host that was killed, as a new one

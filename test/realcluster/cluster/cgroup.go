@@ -87,10 +87,11 @@ func (h Host) containerProcesses() []int {
 	return pids
 }
 
-// removeCgroup removes the host's cgroup with all below it.
+// removeCgroup removes the host's cgroup with all below it. Where there are
+// both versions of cgroups, runc makes some in version 2 by itself.
 func (h Host) removeCgroup() error {
 	var errs []error
-	for _, c := range controllers() {
+	for _, c := range append(controllers(), cgroups+"/unified") {
 		errs = append(errs, removeTree(filepath.Join(c, h.cgroup())))
 	}
 	return errors.Join(errs...)

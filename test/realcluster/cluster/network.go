@@ -32,10 +32,13 @@ func runAll(ctx context.Context, lines string) error {
 	return nil
 }
 
-// makeBridge makes the bridge that joins the hosts.
+// makeBridge makes the bridge that joins the hosts. Its hardware address is
+// its own: by default it takes that of one of its ports, so that it changes
+// with each host that comes or goes, and the others send to the old one for
+// half a minute.
 func makeBridge(ctx context.Context) error {
 	return runAll(ctx, fmt.Sprintf(`
-		ip link add %[1]s type bridge
+		ip link add %[1]s address 02:00:0a:4d:00:01 type bridge
 		ip addr add %[2]s/24 dev %[1]s
 		ip link set %[1]s up`, bridge, Address))
 }
