@@ -93,6 +93,11 @@ func TestWaitsFor(t *testing.T) {
 	reserved.Spec.NodeSelector["reservation"] = "mine"
 	follower.Spec.NodeSelector[labelNodePool] = "p1"
 	follower.Labels[batchv1.JobCompletionIndexAnnotation] = "3"
+	urgent := func(policy *corev1.PreemptionPolicy) corev1.Pod {
+		pod := worker.DeepCopy()
+		pod.Spec.Priority, pod.Spec.PreemptionPolicy = ptr.To[int32](2000), policy
+		return *pod
+	}
 	arm, cordoned := cpuNode("n2", "64", "400G"), cpuNode("n3", "64", "400G")
 	arm.Spec.Taints = []corev1.Taint{{Key: corev1.LabelArchStable, Value: "arm64", Effect: corev1.TaintEffectNoSchedule}}
 	cordoned.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
@@ -150,6 +155,20 @@ func TestWaitsFor(t *testing.T) {
 			nodes:   pool("p1", "4x4x4", 16),
 			reason:  v1.ReasonUnschedulable,
 			message: "no node for slice 1; the scheduler says: 0/9 nodes are available: untolerated taint.",
+		},
+		"a pool can be taken from a lower priority, so only the scheduler knows": {
+			workers: []corev1.Pod{urgent(nil)},
+			nodes:   pool("p1", "4x4x4", 16),
+			tpuPods: []corev1.Pod{on("p1-a")},
+			reason:  v1.ReasonUnschedulable,
+			message: "no node for slice 1; the scheduler says: 0/9 nodes are available: untolerated taint.",
+		},
+		"a pool of lower priority is not taken by one that preempts nobody": {
+			workers: []corev1.Pod{urgent(ptr.To(corev1.PreemptNever))},
+			nodes:   pool("p1", "4x4x4", 16),
+			tpuPods: []corev1.Pod{on("p1-a")},
+			reason:  v1.ReasonNoSlicePool,
+			message: "no whole pool of tpu-v5p-slice 4x4x4 is free: 1 pool, 1 in use",
 		},
 		"no CPU node is large enough": {
 			head:    ptr.To(bigHead()),

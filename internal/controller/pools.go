@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "pathways.domain/pathways-job/api/v1"
 	"pathways.domain/pathways-job/internal/tpu"
@@ -52,12 +54,23 @@ type slicePool struct {
 	want   int
 	usable int
 	used   bool
+	// top is the highest priority of the pods that use it.
+	top int32
 }
 
 func (p *slicePool) whole() bool { return p.want > 0 && p.nodes == p.want && p.usable == p.want }
 
-// noPool says why no whole pool of the pod's shape is free; empty if one is, so that
-// only the scheduler can know what is wrong.
+// takeable says that the pod may have the pool of pods of lower priority.
+func (p *slicePool) takeable(pod *corev1.Pod) bool {
+	policy := pod.Spec.PreemptionPolicy
+	return p.used && p.whole() && p.top < priority(pod) && (policy == nil || *policy != corev1.PreemptNever)
+}
+
+func priority(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
+
+// noPool says why no whole pool of the pod's shape is free; empty if one is, or
+// can be taken from a lower priority, so that only the scheduler can know what
+// is wrong.
 func noPool(pod *corev1.Pod, nodes []corev1.Node, tpuPods []corev1.Pod) string {
 	want, labels := tpuShape(pod), otherLabels(pod)
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool { return !hasLabels(&n, labels) })
@@ -70,6 +83,9 @@ func noPool(pod *corev1.Pod, nodes []corev1.Node, tpuPods []corev1.Pod) string {
 			others[p.shape.topology]++
 		default:
 			all++
+			if p.takeable(pod) {
+				return ""
+			}
 			if p.used {
 				used++
 			} else if !p.whole() {
@@ -118,11 +134,15 @@ func listShapes(others map[string]int) string {
 // poolsOf groups TPU nodes by slice pool. Where one VM is a slice, each node
 // is a pool.
 func poolsOf(nodes []corev1.Node, tpuPods []corev1.Pod) map[string]*slicePool {
-	used := map[string]bool{}
+	used := map[string]int32{} // the highest priority by node
 	for i := range tpuPods {
 		p := &tpuPods[i]
 		if p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			used[p.Spec.NodeName] = true
+			top, ok := used[p.Spec.NodeName]
+			if !ok {
+				top = math.MinInt32
+			}
+			used[p.Spec.NodeName] = max(top, priority(p))
 		}
 	}
 	pools := map[string]*slicePool{}
@@ -138,11 +158,13 @@ func poolsOf(nodes []corev1.Node, tpuPods []corev1.Pod) map[string]*slicePool {
 			key = "node/" + node.Name
 		}
 		if pools[key] == nil {
-			pools[key] = &slicePool{shape: s, want: want}
+			pools[key] = &slicePool{shape: s, want: want, top: math.MinInt32}
 		}
 		p := pools[key]
 		p.nodes++
-		p.used = p.used || used[node.Name]
+		if top, ok := used[node.Name]; ok {
+			p.used, p.top = true, max(p.top, top)
+		}
 		if usable(node) {
 			p.usable++
 		}
