@@ -52,6 +52,10 @@ func (r *Reconciler) ensureJobSet(ctx context.Context, o *observation) error {
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		return r.takeExisting(ctx, o)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// The job goes with its namespace; its JobSet may have gone first.
+		o.obstacle = createRefused("its JobSet", err)
+		return nil
 	default:
 		o.obstacle = createRefused("its JobSet", err)
 		return fmt.Errorf("creating JobSet %s: %w", name, err)

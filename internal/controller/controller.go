@@ -47,6 +47,7 @@ type Reconciler struct {
 	options  render.Options
 	clock    clock.PassiveClock
 	status   *statuspatch.Writer
+	refusals *refusals
 	// indexed is true if the cache can find pods and Jobs by JobSet.
 	indexed bool
 }
@@ -56,7 +57,8 @@ type Reconciler struct {
 func New(c client.Client, live client.Reader, recorder events.EventRecorder, journal *statuspatch.Journal, options render.Options, clk clock.PassiveClock) *Reconciler {
 	return &Reconciler{
 		Client: c, live: live, scheme: c.Scheme(), recorder: recorder, options: options, clock: clk,
-		status: statuspatch.New(c, journal, v1.FieldManagerController, statuspatch.ControllerPart, clk),
+		status:   statuspatch.New(c, journal, v1.FieldManagerController, statuspatch.ControllerPart, clk),
+		refusals: newRefusals(live),
 	}
 }
 

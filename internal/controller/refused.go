@@ -3,8 +3,11 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -16,7 +19,7 @@ import (
 )
 
 // childless is how long a Job may be without pods, or the JobSet without
-// Jobs, until it is asked why.
+// Jobs, until it is asked why, and how long the answer is good.
 const childless = 3 * time.Second
 
 // observeRefusals asks why there are no pods where there should be. Only
@@ -27,17 +30,9 @@ func (r *Reconciler) observeRefusals(ctx context.Context, o *observation) error 
 	if parent == nil || o.now.Sub(parent.GetCreationTimestamp().Time) < childless {
 		return nil
 	}
-	var events corev1.EventList
-	err := r.live.List(ctx, &events, client.InNamespace(parent.GetNamespace()),
-		client.MatchingFields{"involvedObject.uid": string(parent.GetUID()), "type": corev1.EventTypeWarning})
+	last, err := r.refusals.of(ctx, parent, o.now)
 	if err != nil {
-		return fmt.Errorf("listing the events of %s: %w", client.ObjectKeyFromObject(parent), err)
-	}
-	var last *corev1.Event
-	for i := range events.Items {
-		if e := &events.Items[i]; tellsRefusal(e.Reason) && (last == nil || last.LastTimestamp.Before(&e.LastTimestamp)) {
-			last = e
-		}
+		return err
 	}
 	if last != nil {
 		what := "pods"
@@ -50,6 +45,68 @@ func (r *Reconciler) observeRefusals(ctx context.Context, o *observation) error 
 		}
 	}
 	return nil
+}
+
+// refusals are the warnings of namespaces, as they were a moment ago: many
+// jobs that wait at once ask for them together.
+type refusals struct {
+	live client.Reader
+
+	mu          sync.Mutex
+	byNamespace map[string]*warnings
+}
+
+type warnings struct {
+	// asked is when they were last asked for; the mutex of refusals guards it.
+	asked time.Time
+
+	mu sync.Mutex
+	// at is when they were read.
+	at   time.Time
+	list []corev1.Event
+}
+
+func newRefusals(live client.Reader) *refusals {
+	return &refusals{live: live, byNamespace: map[string]*warnings{}}
+}
+
+// of returns the last event that tells why the parent could not create what
+// it should have; nil if there is none.
+func (r *refusals) of(ctx context.Context, parent client.Object, now time.Time) (*corev1.Event, error) {
+	w := r.namespace(parent.GetNamespace(), now)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now.Sub(w.at) >= childless {
+		var events corev1.EventList
+		err := r.live.List(ctx, &events, client.InNamespace(parent.GetNamespace()), client.MatchingFields{"type": corev1.EventTypeWarning})
+		if err != nil {
+			return nil, fmt.Errorf("listing the events of namespace %s: %w", parent.GetNamespace(), err)
+		}
+		w.at = now
+		w.list = slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return !tellsRefusal(e.Reason) })
+	}
+	var last *corev1.Event
+	for i := range w.list {
+		if e := &w.list[i]; e.InvolvedObject.UID == parent.GetUID() && (last == nil || last.LastTimestamp.Before(&e.LastTimestamp)) {
+			last = e
+		}
+	}
+	return last, nil
+}
+
+// namespace returns the warnings of one namespace, and drops those of others
+// that nobody asked for lately.
+func (r *refusals) namespace(name string, now time.Time) *warnings {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.byNamespace[name]
+	if w == nil {
+		w = &warnings{}
+		r.byNamespace[name] = w
+	}
+	w.asked = now
+	maps.DeleteFunc(r.byNamespace, func(_ string, w *warnings) bool { return now.Sub(w.asked) > 10*childless })
+	return w
 }
 
 // tellsRefusal says whether the reason of an event is that something could not be
