@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -47,6 +50,7 @@ func TestCreation(t *testing.T) {
 			return js
 		})
 		_, stop := e.operator(t)
+		e.createAll(t, "first-"+strconv.Itoa(r), 1, func(job *v1.PathwaysJob) client.Object { return job }) // it works now
 		o := e.createAll(t, "jobs-"+strconv.Itoa(r), b.Jobs, func(job *v1.PathwaysJob) client.Object { return job })
 		stop()
 		t.Logf("round %d: %.1f s directly, %.1f s as PathwaysJobs", r, d.Seconds(), o.Seconds())
@@ -70,7 +74,16 @@ func (e *env) createAll(t *testing.T, namespace string, n int, object func(*v1.P
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	w, err := c.Watch(ctx, &jobsetv1alpha2.JobSetList{}, client.InNamespace(namespace))
+	var before jobsetv1alpha2.JobSetList
+	if err := c.List(ctx, &before, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	// The API server may end a watch at any time, and does where it has much to do.
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, before.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.Watch(ctx, &jobsetv1alpha2.JobSetList{}, &client.ListOptions{Namespace: namespace, Raw: &o})
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
