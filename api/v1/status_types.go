@@ -280,6 +280,11 @@ type RepairStatus struct {
 	// +optional
 	Paused *metav1.Time `json:"paused,omitempty"`
 
+	// resumed is when fewer did again. Hosts that were not back by then get
+	// their grace anew.
+	// +optional
+	Resumed *metav1.Time `json:"resumed,omitempty"`
+
 	// lastVoluntaryMove is when last a slice was moved ahead of a
 	// maintenance.
 	// +optional

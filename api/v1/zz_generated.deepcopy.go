@@ -393,6 +393,10 @@ func (in *RepairStatus) DeepCopyInto(out *RepairStatus) {
 		in, out := &in.Paused, &out.Paused
 		*out = (*in).DeepCopy()
 	}
+	if in.Resumed != nil {
+		in, out := &in.Resumed, &out.Resumed
+		*out = (*in).DeepCopy()
+	}
 	if in.LastVoluntaryMove != nil {
 		in, out := &in.LastVoluntaryMove, &out.LastVoluntaryMove
 		*out = (*in).DeepCopy()

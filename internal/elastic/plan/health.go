@@ -41,6 +41,18 @@ func failureOf(n *Node, p Policy, now time.Time) (f failure, until time.Time) {
 	return sound, time.Time{}
 }
 
+// judge is failureOf, but for hosts that are not back yet when a mass failure
+// is over: they are about to return, and get their grace anew.
+func (p *planner) judge(n *Node) (f failure, until time.Time) {
+	f, until = failureOf(n, p.obs.Policy, p.now)
+	if resumed := p.repair.Resumed; f == notReady && resumed != nil {
+		if anew := resumed.Add(p.obs.Policy.NotReadyGrace); p.now.Before(anew) {
+			return unsteady, anew
+		}
+	}
+	return f, until
+}
+
 // lifeless says that nothing runs on the node any more, so that its pods may
 // be force-deleted at once.
 func lifeless(n *Node) bool {

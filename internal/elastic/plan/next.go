@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -76,6 +75,7 @@ func next(o *Observation, now time.Time, rungs []rung) Decision {
 func (p *planner) survey() {
 	o := p.obs
 	p.fleet = surveyPools(o, p.now)
+	p.pauseOrResume()
 	p.pools = make(map[string]*Pool, len(o.Pools))
 	for i := range o.Pools {
 		p.pools[o.Pools[i].Name] = &o.Pools[i]
@@ -98,12 +98,20 @@ func (p *planner) survey() {
 		s.st = s.was
 		s.look()
 	}
-	if p.repair.Paused == nil && p.fleet.paused {
-		p.repair.Paused = ptr.To(metav1.NewTime(p.now))
+}
+
+// pauseOrResume notes when a mass failure begins and ends.
+func (p *planner) pauseOrResume() {
+	switch {
+	case p.repair.Paused == nil && p.fleet.paused:
+		p.repair.Paused = p.stamp()
 		p.event(Event{Warning: true, Slice: JobLevel, Reason: EventRepairPaused, Message: p.pausedMessage()})
-	} else if p.repair.Paused != nil && !p.fleet.paused {
-		p.repair.Paused = nil
+	case p.repair.Paused != nil && !p.fleet.paused:
+		p.repair.Paused, p.repair.Resumed = nil, p.stamp()
 		p.event(Event{Slice: JobLevel, Reason: EventRepairResumed, Message: "Fewer node pools look failed: slices are repaired again."})
+	}
+	if r := p.repair.Resumed; r != nil && !p.now.Before(r.Add(p.obs.Policy.NotReadyGrace)) {
+		p.repair.Resumed = nil
 	}
 }
 

@@ -127,7 +127,7 @@ func (p *planner) recoverHead() {
 	}
 	lost := false
 	if h.Node != nil && !h.MainExited && h.Phase != PodSucceeded {
-		bad, until := failureOf(h.Node, p.obs.Policy, p.now)
+		bad, until := p.judge(h.Node)
 		if bad == unsteady {
 			p.wake(until)
 		}

@@ -122,6 +122,18 @@ func TestHostFailed(t *testing.T) {
 		"Unknown for 5 min, no idle pool": {
 			change: func(o *Observation) { notReadyFor(o, NodeReadyUnknown, 5*time.Minute); busyPools(o, 0) }, want: replaced,
 		},
+		"Unknown, a mass failure is over for 29 s": {change: func(o *Observation) {
+			notReadyFor(o, NodeReadyUnknown, time.Minute)
+			o.Job.Status.Repair = &v1.RepairStatus{Resumed: ptr.To(metav1.NewTime(askedAt.Add(-29 * time.Second)))}
+		}, want: waits},
+		"Unknown, a mass failure is over for 30 s": {change: func(o *Observation) {
+			notReadyFor(o, NodeReadyUnknown, time.Minute)
+			o.Job.Status.Repair = &v1.RepairStatus{Resumed: ptr.To(metav1.NewTime(askedAt.Add(-30 * time.Second)))}
+		}, want: replaced},
+		"gone, a mass failure is just over": {change: func(o *Observation) {
+			node(o, 0, 1).Gone = true
+			o.Job.Status.Repair = &v1.RepairStatus{Resumed: ptr.To(metav1.NewTime(askedAt))}
+		}, want: replaced},
 		"the pod has ended": {change: func(o *Observation) {
 			notReadyFor(o, NodeReadyUnknown, 0)
 			o.Slices[0].Pods[1].Phase, o.Slices[0].Pods[1].Disrupted = PodFailed, "TerminationByKubelet"

@@ -262,13 +262,13 @@ var scenarios = map[string]scenario{
 		},
 	},
 	"three-of-four-pools": {
-		story:  "Three of four pools do not report at once: repair pauses until they return.",
+		story:  "Three of four pools do not report at once: repair pauses, and none is moved of those that return one after the other.",
 		slices: 3, pools: 4,
 		script: func(w *world) {
 			w.at(start, func(w *world) {
 				for i := range 3 {
 					for _, n := range w.poolOfSlice(i).nodes {
-						w.blip(n, NodeReadyUnknown, 90*time.Second)
+						w.blip(n, NodeReadyUnknown, time.Duration(90+10*i)*time.Second)
 					}
 				}
 			})

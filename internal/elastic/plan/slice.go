@@ -79,7 +79,7 @@ func (s *slice) look() {
 		if s.in.Child == nil || pod.JobUID != s.in.Child.UID {
 			continue
 		}
-		f.count(pod, &s.obs.Policy, s.now)
+		f.count(pod, s.planner)
 	}
 	if f.node != nil {
 		f.pool = s.poolOf(f.node)
@@ -89,7 +89,8 @@ func (s *slice) look() {
 	}
 }
 
-func (f *facts) count(pod *Pod, policy *Policy, now time.Time) {
+func (f *facts) count(pod *Pod, p *planner) {
+	policy, now := p.obs.Policy, p.now
 	f.present++
 	if pod.Phase != PodPending {
 		f.started = true
@@ -144,7 +145,7 @@ func (f *facts) count(pod *Pod, policy *Policy, now time.Time) {
 		}
 		return
 	}
-	bad, until := failureOf(n, *policy, now)
+	bad, until := p.judge(n)
 	if bad > f.failed {
 		f.failed, f.failedPod = bad, pod
 	}
@@ -157,7 +158,7 @@ func (f *facts) count(pod *Pod, policy *Policy, now time.Time) {
 	if n.MaintenanceOngoing {
 		f.maintenance = first(f.maintenance, pod)
 	}
-	if maintenanceAhead(n, *policy, now) {
+	if maintenanceAhead(n, policy, now) {
 		f.ahead = first(f.ahead, pod)
 	} else if lead := n.MaintenanceAt.Add(-policy.MaintenanceLeadTime); lead.After(now) &&
 		(f.aheadAt.IsZero() || lead.Before(f.aheadAt)) {
