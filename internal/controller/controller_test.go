@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -156,6 +157,42 @@ var _ = Describe("API errors", func() {
 
 		broken = false
 		expectTrue(w.step(job), v1.ConditionPending, v1.ReasonStarting)
+	})
+
+	It("makes no JobSet in a namespace that is being deleted, and calls that no error", func(ctx SpecContext) {
+		w := newWorld(ctx, none)
+		job := w.create(w.job("train").Obj())
+		w.step(job)
+		Expect(admin.Delete(ctx, w.jobSet(job))).To(Succeed())
+		Expect(admin.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})).To(Succeed())
+		got := w.step(job)
+		Expect(expectTrue(got, v1.ConditionPending, v1.ReasonCreateRefused).Message).To(ContainSubstring("is being terminated"))
+		Expect(got.Status.Restarts).To(HaveValue(BeZero()))
+	})
+
+	It("looks at the events of a namespace once for all jobs that wait for pods", func(ctx SpecContext) {
+		looks := 0
+		w := newWorld(ctx, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if _, ok := list.(*corev1.EventList); ok {
+					looks++
+				}
+				return c.List(ctx, list, opts...)
+			},
+		})
+		var jobs []*v1.PathwaysJob
+		for _, name := range []string{"one", "two", "three"} {
+			job := w.create(w.job(name).Obj())
+			w.step(job)
+			jobs = append(jobs, job)
+		}
+		looks = 0
+		w.clock.SetTime(w.clock.Now().Add(time.Hour))
+		for _, job := range jobs {
+			_, err := w.r.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(job)})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(looks).To(Equal(1))
 	})
 
 	It("takes a JobSet of its own that the cache did not know", func(ctx SpecContext) {
