@@ -94,9 +94,7 @@ test_api = $(GO_TEST) $(API_PKGS)
 test_controllers = $(GO_TEST) $(CONTROLLER_PKGS)
 test_chart = $(GO_TEST) -count=1 ./test/chart
 # A spec that fails is tried again: the machine may be shared. Ginkgo lists those that were flaky.
-# Specs that have not passed yet are left out; E2E_LABELS=unproven runs just them.
-E2E_LABELS ?= !unproven
-test_e2e = $(GINKGO) -procs=4 -tags=e2e -timeout=55m -flake-attempts=3 -poll-progress-after=2m -label-filter=$(E2E_LABELS) ./test/e2e
+test_e2e = $(GINKGO) -procs=4 -tags=e2e -timeout=55m -flake-attempts=3 -poll-progress-after=2m ./test/e2e
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Go.

@@ -76,7 +76,7 @@ var _ = Describe("A slice whose workers crash too often", func() {
 		p.unharmed(ctx)
 	})
 
-	It("costs a charged whole restart where more are lost than may be missing", Label(unproven), func(ctx context.Context) {
+	It("costs a charged whole restart where more are lost than may be missing", func(ctx context.Context) {
 		w := newWorld(ctx, shared)
 		w.pools2(ctx, "a", "b", "c")
 		p := w.treat(ctx, w.elasticJob(3).MaxSliceRestarts(0).MaxRestarts(1), 0)
@@ -96,7 +96,7 @@ var _ = Describe("A slice whose workers crash too often", func() {
 		p.clean(ctx)
 	})
 
-	It("fails a job without restarts left, and the message tells why", Label(unproven), func(ctx context.Context) {
+	It("fails a job without restarts left, and the message tells why", func(ctx context.Context) {
 		w := newWorld(ctx, shared)
 		w.pools2(ctx, "a", "b")
 		p := w.treat(ctx, w.makeJob("train").Workers(machine, shape, 2), 1)

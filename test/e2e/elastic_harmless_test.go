@@ -81,7 +81,7 @@ var _ = Describe("Repair does no harm", func() {
 		Expect(p.events(p.name)(ctx)).NotTo(ContainElement(MatchRegexp("^Slice[A-Z]")))
 	})
 
-	It("in a rolling upgrade of the nodes", Label(unproven), func(ctx context.Context) {
+	It("in a rolling upgrade of the nodes", func(ctx context.Context) {
 		w := newWorld(ctx, shared)
 		w.pools2(ctx, "a", "b", "c")
 		p := w.treat(ctx, w.elasticJob(2).MaxSliceRestarts(0), 0)

@@ -160,7 +160,7 @@ var _ = Describe("A slice whose node is terminating", func() {
 		}),
 	)
 
-	It("moves ahead of a scheduled maintenance, one slice at a time", Label(unproven), func(ctx context.Context) {
+	It("moves ahead of a scheduled maintenance, one slice at a time", func(ctx context.Context) {
 		// Of a shape of its own: such moves wait for each other.
 		const machine, shape = "ct4p-hightpu-4t", "2x2x2"
 		w := newWorld(ctx, shared)

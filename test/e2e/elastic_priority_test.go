@@ -63,7 +63,7 @@ var _ = Describe("A job of higher priority", func() {
 	})
 })
 
-var _ = Describe("Four slices of 16 VMs", Label(unproven), func() {
+var _ = Describe("Four slices of 16 VMs", func() {
 	It("survive that all are preempted at once, five times, on any budget", func(ctx context.Context) {
 		const machine, shape = "ct5p-hightpu-4t", "4x4x4"
 		w := newWorld(ctx, shared)

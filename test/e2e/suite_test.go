@@ -27,10 +27,6 @@ func TestE2E(t *testing.T) {
 	RunSpecs(t, "End to end")
 }
 
-// unproven marks specs that have not passed yet with all that they ask:
-// `make test-e2e E2E_LABELS=unproven` runs them, `make test` does not.
-const unproven = "unproven"
-
 // shared is the cluster that most specs run on.
 var shared *cluster.Cluster
 
