@@ -107,7 +107,7 @@ var _ = Describe("A job that is interrupted", func() {
 		t.start(ctx)
 		pool := t.readyPool(ctx, 0)
 		logs := t.follow(ctx, t.workers(ctx, 0)[0].Name, v1.ContainerWorker)
-		slowWrites(ctx, t.job.Name, 20*time.Second)
+		slowWrites(ctx, t.bucket, 20*time.Second)
 		taint(ctx, t.workers(ctx, 0)[0].Spec.NodeName, "cloud.google.com/impending-node-termination")
 		Eventually(logs.ended, "2m").Should(BeTrue(), "the worker has ended")
 		Expect(logs.String()).To(ContainSubstring("SIGTERM: saving to"))
@@ -116,7 +116,7 @@ var _ = Describe("A job that is interrupted", func() {
 		} else {
 			Expect(logs.String()).NotTo(ContainSubstring("SUSPENDED to"))
 		}
-		slowWrites(ctx, t.job.Name, 0)
+		slowWrites(ctx, t.bucket, 0)
 		t.moves(ctx, 0, pool)
 		for _, p := range t.workers(ctx, 0) {
 			want := ContainSubstring("RESUMED from")

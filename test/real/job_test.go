@@ -5,6 +5,7 @@ package real
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,16 +30,18 @@ import (
 )
 
 // training is a PathwaysJob that trains until it is told that it is enough.
-type training struct{ job *v1.PathwaysJob }
-
-var jobs = 0
+type training struct {
+	job    *v1.PathwaysJob
+	bucket string
+}
 
 // newTraining describes a job with a name and a bucket of its own; start
 // creates it.
 func newTraining(slices int32, args ...string) *training {
-	jobs++
-	return namedTraining(fmt.Sprintf("train%d", jobs), slices, args...)
+	return namedTraining("train-"+random(), slices, args...)
 }
+
+func random() string { return strings.ToLower(rand.Text()[:6]) }
 
 func namedTraining(name string, slices int32, args ...string) *training {
 	small := func(component v1.ComponentType) v1.CustomComponent {
@@ -47,14 +50,14 @@ func namedTraining(name string, slices int32, args ...string) *training {
 		}}
 	}
 	store := []corev1.EnvVar{{Name: "STORAGE_EMULATOR_HOST", Value: cluster.ObjectStore}}
-	bucket := "gs://" + name
+	bucket := "bucket-" + random() // nothing is left in it of a job of the same name
 	args = append([]string{
-		"--steps=1000000", "--step_time=50ms", "--until=" + bucket + "/enough", "--checkpoint=" + bucket + "/checkpoint",
+		"--steps=1000000", "--step_time=50ms", "--until=gs://" + bucket + "/enough", "--checkpoint=gs://" + bucket + "/checkpoint",
 	}, args...)
-	return &training{job: &v1.PathwaysJob{
+	return &training{bucket: bucket, job: &v1.PathwaysJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
 		Spec: v1.PathwaysJobSpec{
-			PathwaysDir: bucket + "/scratch",
+			PathwaysDir: "gs://" + bucket + "/scratch",
 			Workers: []v1.WorkerSpec{{
 				Type: cluster.MachineType, Topology: cluster.Topology, NumSlices: slices,
 				TerminationGracePeriodSeconds: ptr.To[int64](30),
@@ -224,7 +227,7 @@ func (t *training) goesOn(ctx context.Context) progress {
 // Completed, and returns the program's report, whose results must be right.
 func (t *training) finish(ctx context.Context) report.Report {
 	GinkgoHelper()
-	putObject(ctx, t.job.Name, "enough", true)
+	putObject(ctx, t.bucket, "enough", true)
 	t.becomes(ctx, v1.ConditionCompleted)
 	var result report.Report
 	Eventually(func(g Gomega) {

@@ -28,7 +28,7 @@ var _ = Describe("Recovery goes on", func() {
 		t := elastic()
 		t.start(ctx)
 		pool := t.readyPool(ctx, 1)
-		slowWrites(ctx, t.job.Name, 10*time.Second)
+		slowWrites(ctx, t.bucket, 10*time.Second)
 		taint(ctx, t.workers(ctx, 1)[0].Spec.NodeName, "cloud.google.com/impending-node-termination")
 		Eventually(func() bool {
 			for _, p := range t.workers(ctx, 1) {
@@ -40,7 +40,7 @@ var _ = Describe("Recovery goes on", func() {
 		}).Should(BeTrue(), "the slice is being stopped")
 		Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(cluster.OperatorNamespace), client.GracePeriodSeconds(0))).To(Succeed())
 		t.moves(ctx, 1, pool)
-		slowWrites(ctx, t.job.Name, 0)
+		slowWrites(ctx, t.bucket, 0)
 		t.finish(ctx)
 		t.chargedNothing(ctx)
 	}, SpecTimeout(8*time.Minute))

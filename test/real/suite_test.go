@@ -20,7 +20,9 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	v1 "pathways.domain/pathways-job/api/v1"
@@ -56,6 +58,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 func connect() {
 	GinkgoHelper()
+	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter)))
 	var err error
 	config, err = clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig())
 	Expect(err).NotTo(HaveOccurred())
