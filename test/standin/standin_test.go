@@ -81,12 +81,18 @@ func TestKilledWorkerHasLostItsState(t *testing.T) {
 
 func TestElasticProgramTrainsOnWithFewerSlices(t *testing.T) {
 	w := newWorld(t, 3, func(w *world) { w.elastic = true })
-	r := w.train(func(c *program.Config) { c.Steps, c.Minimum = 300, 1 })
+	r := w.train(func(c *program.Config) { c.Steps, c.Minimum, c.Until = 100000, 1, "gs://bucket/enough" })
 	r.reaches(20)
 	w.each(1, kill)
-	eventually(t, "training on two slices", func() bool { return !w.cluster().Slices[1].Healthy })
+	eventually(t, "slice 1 is down", func() bool { return !w.cluster().Slices[1].Healthy })
 	r.reaches(int(r.step.Load()) + 20)
 	w.startSlice(1)
+	eventually(t, "training on all slices again", func() bool {
+		address := w.cluster().Slices[1].Workers[0].Address
+		return wire.Post(context.Background(), wire.NewClient(), address, "/v1/op", wire.Op{Kind: wire.OpGet, Name: "state"}, nil) == nil
+	})
+	r.reaches(int(r.step.Load()) + 20)
+	w.enough()
 	got := r.done()
 	if got.FewestSlices != 2 || got.MostSlices != 3 {
 		t.Errorf("trained on %d to %d slices", got.FewestSlices, got.MostSlices)
@@ -118,6 +124,8 @@ func TestElasticProgramFailsWithItsLastSnapshot(t *testing.T) {
 	r.reaches(20)
 	for s := range 2 {
 		w.each(s, kill)
+	}
+	for s := range 2 {
 		w.startSlice(s)
 	}
 	got, err := r.end()
@@ -233,9 +241,7 @@ func TestTrainsUntilItIsTold(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	r := w.train(func(c *program.Config) { c.Steps, c.Until = 100000, "gs://bucket/enough" })
 	r.reaches(20)
-	if err := store.NewClient(w.store).Write(context.Background(), "gs://bucket/enough", true); err != nil {
-		t.Fatal(err)
-	}
+	w.enough()
 	if got := r.done(); got.Next < 20 || got.Next == 100000 {
 		t.Errorf("ended before step %d", got.Next)
 	}

@@ -161,6 +161,9 @@ func (m *Manager) proxy(_ context.Context, _ string, in wire.ProxyLease) (wire.R
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expireLease()
+	if in.Incarnation == m.lease.Incarnation && in.Number < m.lease.Number {
+		return wire.Registered{Epoch: m.epoch()}, nil // Overtaken by a later one.
+	}
 	if m.lease.Client != "" && in.Client != m.lease.Client {
 		m.endSession("the client left the proxy")
 	}

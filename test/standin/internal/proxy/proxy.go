@@ -86,6 +86,7 @@ type Proxy struct {
 	mu      sync.Mutex
 	session string
 	opened  int
+	told    int
 	seen    time.Time
 }
 
@@ -145,7 +146,8 @@ func (p *Proxy) tell(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	p.mu.Lock()
-	lease := wire.ProxyLease{Incarnation: p.incarnation, Client: p.session}
+	p.told++
+	lease := wire.ProxyLease{Incarnation: p.incarnation, Number: p.told, Client: p.session}
 	p.mu.Unlock()
 	return wire.Post(ctx, p.client, p.config.Manager, "/v1/proxy", lease, nil)
 }

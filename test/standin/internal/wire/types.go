@@ -36,6 +36,9 @@ type Heartbeat struct {
 // ProxyLease is what the proxy says once a second.
 type ProxyLease struct {
 	Incarnation string `json:"incarnation"`
+	// Number orders what one incarnation says: of two that are on their way
+	// at once, the later may arrive first.
+	Number int `json:"number"`
 	// Client is the connected client's session; empty where there is none.
 	Client string `json:"client"`
 }

@@ -61,12 +61,16 @@ func (w *Worker) Run(ctx, terminate context.Context) error {
 	if err := w.register(ctx, terminate, ports); err != nil {
 		return err
 	}
+	beating, stop := context.WithCancel(ctx)
+	defer stop()
 	beats := make(chan error, 1)
-	go func() { beats <- w.beat(ctx) }()
+	go func() { beats <- w.beat(beating) }()
 	select {
 	case err := <-beats:
 		return err
 	case <-terminate.Done():
+		stop()
+		<-beats
 		return w.suspend(ctx)
 	}
 }
@@ -120,7 +124,8 @@ func (w *Worker) pause(ctx, terminate context.Context) error {
 	}
 }
 
-// beat sends heartbeats. It returns when the worker has to end.
+// beat sends heartbeats. It returns when the worker has to end; none is on
+// its way then, which could arrive after a successor has registered.
 func (w *Worker) beat(ctx context.Context) error {
 	heard := time.Now()
 	for {
@@ -149,12 +154,16 @@ func (w *Worker) beat(ctx context.Context) error {
 	}
 }
 
+// say sends one heartbeat, unless ctx has ended, and waits for the answer.
 func (w *Worker) say(ctx context.Context) (wire.Registered, error) {
+	if err := ctx.Err(); err != nil {
+		return wire.Registered{}, err
+	}
 	beat := wire.Heartbeat{
 		Slice: w.config.Slice, Worker: w.config.Worker, Incarnation: w.incarnation, Loaded: true,
 		Draining: w.draining.Load(), Gone: w.gone.Load(),
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	var out wire.Registered
 	err := wire.Post(ctx, w.client, w.config.Manager, "/v1/heartbeat", beat, &out)
