@@ -63,7 +63,9 @@ var _ = Describe("A job of higher priority", func() {
 	})
 })
 
-var _ = Describe("Four slices of 16 VMs", func() {
+// The longest of all specs: it comes first, so that no process is left alone
+// with it.
+var _ = Describe("Four slices of 16 VMs", SpecPriority(1), func() {
 	It("survive that all are preempted at once, five times, on any budget", func(ctx context.Context) {
 		const machine, shape = "ct5p-hightpu-4t", "4x4x4"
 		w := newWorld(ctx, shared)

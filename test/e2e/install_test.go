@@ -22,7 +22,7 @@ import (
 
 var _ = Describe("install.yaml", func() {
 	It("installs all that two replicas need, and one goes on when the other stops", func(ctx context.Context) {
-		e := bootEnv(ctx)
+		e := bootEnv(ctx, 0)
 		installer(ctx, e.Cluster)
 		Expect(e.ServiceAccountKubeconfig(ctx, systemNamespace, operatorAccount, e.kubeconfig)).To(Succeed())
 		createPool(ctx, e.Cluster, cluster.CPUPool("heads", 4))

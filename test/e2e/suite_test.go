@@ -32,7 +32,7 @@ var shared *cluster.Cluster
 
 var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
 	logf.SetLogger(GinkgoLogr)
-	e := bootEnv(ctx)
+	e := bootEnv(ctx, quickMonitor)
 	pools := make(chan error, 1)
 	go func() {
 		// Failed hosts must stay a small part of all pools, or repair pauses;

@@ -44,7 +44,7 @@ var _ = Describe("A cluster that google/pathways-job worked in", Ordered, func()
 	long := strings.Repeat("n", 47)
 
 	BeforeAll(func(ctx context.Context) {
-		e = bootEnv(ctx)
+		e = bootEnv(ctx, 0)
 		_, err := e.Kubectl(ctx, "apply", "-f", filepath.Join(envtest.Root(), "test/e2e/testdata/peer-crd.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		established(ctx, e.Cluster)
