@@ -24,11 +24,6 @@ import (
 )
 
 const (
-	// calm is how long a change waits for others that is only one of words or
-	// details, so that a start costs two status patches and not ten.
-	calm = 10 * time.Second
-	// calmStart is the same for how a start goes on in which nothing is wrong.
-	calmStart = 30 * time.Second
 	// readAgain is how long the cache gets to learn of a write.
 	readAgain = 100 * time.Millisecond
 	// lookAgain is after how long a job that waits looks again at what no
@@ -48,6 +43,7 @@ type Reconciler struct {
 	clock    clock.PassiveClock
 	status   *statuspatch.Writer
 	refusals *refusals
+	queued   *newcomers
 	// indexed is true if the cache can find pods and Jobs by JobSet.
 	indexed bool
 }
@@ -59,6 +55,7 @@ func New(c client.Client, live client.Reader, recorder events.EventRecorder, jou
 		Client: c, live: live, scheme: c.Scheme(), recorder: recorder, options: options, clock: clk,
 		status:   statuspatch.New(c, journal, v1.FieldManagerController, statuspatch.ControllerPart, clk),
 		refusals: newRefusals(live),
+		queued:   newNewcomers(),
 	}
 }
 
@@ -75,6 +72,7 @@ func New(c client.Client, live client.Reader, recorder events.EventRecorder, jou
 
 // Reconcile looks at one PathwaysJob and brings it a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	r.queued.drop(req.NamespacedName)
 	job := &v1.PathwaysJob{}
 	if err := r.Get(ctx, req.NamespacedName, job); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -92,6 +90,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	errs := []error{observeErr, createErr, suspendErr}
 
 	next := nextStatus(o)
+	if r.queued.any() && startsWell(o.previous, next) && errors.Join(errs...) == nil {
+		return ctrl.Result{RequeueAfter: giveWay}, nil
+	}
 	written, err := r.status.Apply(ctx, job, next, every(o.previous, next), statuspatch.Pinned())
 	if apierrors.IsConflict(err) {
 		// Read too early: the cache has it in a moment.
@@ -117,18 +118,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	return result, nil
-}
-
-// every is how long after the last patch this one may be written.
-func every(previous, next v1.PathwaysJobStatus) statuspatch.Option {
-	switch {
-	case !sameOutcome(previous, next):
-		return statuspatch.Every(statuspatch.MinInterval)
-	case reasonOf(next, v1.ConditionPending) == v1.ReasonStarting:
-		return statuspatch.Every(calmStart)
-	default:
-		return statuspatch.Every(calm)
-	}
 }
 
 // soonest is the shorter of two waits, where 0 is no wait at all.

@@ -64,14 +64,23 @@ func byJobSetLabel(_ context.Context, o client.Object) []reconcile.Request {
 }
 
 // jobChanged lets through what a user changes, not what we write. It also
-// forgets jobs that are gone.
+// notes jobs that come, and forgets those that are gone.
 func (r *Reconciler) jobChanged() predicate.Predicate {
 	return predicate.And(
 		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}),
-		predicate.Funcs{DeleteFunc: func(e event.DeleteEvent) bool {
-			r.status.Forget(e.Object.GetUID())
-			return false
-		}},
+		predicate.Funcs{
+			CreateFunc: func(e event.CreateEvent) bool {
+				if !e.IsInInitialList {
+					r.queued.add(client.ObjectKeyFromObject(e.Object))
+				}
+				return true
+			},
+			DeleteFunc: func(e event.DeleteEvent) bool {
+				r.queued.drop(client.ObjectKeyFromObject(e.Object))
+				r.status.Forget(e.Object.GetUID())
+				return false
+			},
+		},
 	)
 }
 
