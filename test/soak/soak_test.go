@@ -69,7 +69,7 @@ func TestOperatorKilled(t *testing.T) {
 // TestAPIServerOutage: the API server falls silent, for a time in which a
 // healthy job must not be touched, and in which a host dies.
 func TestAPIServerOutage(t *testing.T) {
-	const outage = 45 * time.Second
+	const outage = 75 * time.Second // all hosts are thought silent after 50 s
 	e := newEnv(t)
 	e.start(t, nil)
 	newJob(t, e)
