@@ -16,7 +16,7 @@ const (
 	// details, so that a start costs two status patches and not ten.
 	calm = 10 * time.Second
 	// calmStart is the same for how a start goes on in which nothing is wrong.
-	calmStart = 30 * time.Second
+	calmStart = 2 * time.Minute
 	// giveWay is how long the status of a job that starts well waits for the
 	// JobSets of jobs that have none yet.
 	giveWay = 500 * time.Millisecond

@@ -35,6 +35,7 @@ type observer struct {
 	pools  *poolView
 	nodes  *liveNodes
 	others *foreignPods
+	killed *killedWorkers
 	clock  clock.PassiveClock
 	policy plan.Policy
 }
@@ -69,6 +70,11 @@ func (o *observer) observe(ctx context.Context, job *v1.PathwaysJob, status v1.P
 	}
 	for i := range obs.Slices {
 		rememberPool(&obs.Slices[i], status.Slices)
+	}
+	for _, s := range status.Slices {
+		if i := ptr.Deref(s.Index, -1); i >= 0 && int(i) < len(obs.Slices) && s.LeavingJobUID != "" {
+			obs.Slices[i].Killed = o.killed.of(s.LeavingJobUID)
+		}
 	}
 	if obs.Job.Priority, err = o.priority(ctx, js); err != nil {
 		return obs, 0, err

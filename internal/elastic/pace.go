@@ -10,8 +10,8 @@ import (
 )
 
 // calm is how long a write waits for others that only tells how a start goes
-// on.
-const calm = 30 * time.Second
+// on in which nothing is wrong.
+const calm = 2 * time.Minute
 
 // interval is the least time from the last patch of a job's status to that of
 // a decision.

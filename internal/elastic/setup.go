@@ -72,7 +72,7 @@ func New(c client.Client, live client.Reader, recorder Recorder, o Options) *Rec
 	return &Reconciler{
 		client: c,
 		observer: &observer{
-			cache: c, live: live, pools: newPoolView(c, o.Clock), nodes: newLiveNodes(),
+			cache: c, live: live, pools: newPoolView(c, o.Clock), nodes: newLiveNodes(), killed: newKilledWorkers(),
 			others: newForeignPods(live), clock: o.Clock, policy: o.policy(),
 		},
 		actor:    &actor{client: c, live: live, clock: o.Clock},
@@ -96,7 +96,7 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, o Options) error
 		return err
 	}
 	r := New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("pathways-job-elastic"), o)
-	w := &watcher{cache: mgr.GetCache(), pools: r.observer.pools, forget: r.status.Forget}
+	w := &watcher{cache: mgr.GetCache(), pools: r.observer.pools, killed: r.observer.killed, forget: r.status.Forget}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("elastic").
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1), RateLimiter: backoff()}).

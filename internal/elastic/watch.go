@@ -42,6 +42,8 @@ const never urgency = -1
 type watcher struct {
 	cache client.Reader
 	pools *poolView
+	// killed is told of the ends of workers.
+	killed *killedWorkers
 	// forget is told the UIDs of PathwaysJobs that are gone.
 	forget func(types.UID)
 }
@@ -132,9 +134,11 @@ func enqueueOwner[T client.Object](_ context.Context, o T, u urgency, q queue) {
 // that turned ready completes its slice or is only one of many.
 func (w *watcher) podMatters(old, new *corev1.Pod) urgency {
 	if new == nil {
+		w.killed.see(old)
 		w.pools.invalidate()
 		return soon
 	}
+	w.killed.see(new)
 	if old == nil {
 		if new.Spec.NodeName == "" {
 			return never

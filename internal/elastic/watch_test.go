@@ -83,7 +83,7 @@ func TestPodMatters(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := cached(tc.mate)
-			w := &watcher{cache: c, pools: newPoolView(c, testingclock.NewFakePassiveClock(moment.Time))}
+			w := &watcher{cache: c, pools: newPoolView(c, testingclock.NewFakePassiveClock(moment.Time)), killed: newKilledWorkers()}
 			if got := w.podMatters(tc.old, tc.new); got != tc.want {
 				t.Errorf("urgency %v, want %v", got, tc.want)
 			}
@@ -115,7 +115,7 @@ func TestNodeMatters(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := cached()
-			w := &watcher{cache: c, pools: newPoolView(c, testingclock.NewFakePassiveClock(moment.Time))}
+			w := &watcher{cache: c, pools: newPoolView(c, testingclock.NewFakePassiveClock(moment.Time)), killed: newKilledWorkers()}
 			w.pools.dirty = false
 			if got := w.nodeMatters(tc.old, tc.new); got != tc.want {
 				t.Errorf("urgency %v, want %v", got, tc.want)

@@ -129,6 +129,7 @@ const (
 	EventSliceResumed    = "SliceResumed"    // Ready again on the pool it had
 	EventSliceHotSwapped = "SliceHotSwapped" // Ready again on another pool
 	EventSliceRestarted  = "SliceRestarted"  // Ready again after a restart in place
+	EventSliceStateLost  = "SliceStateLost"  // a worker was killed before it had saved its part of the slice's state
 	EventSliceLost       = "SliceLost"       // its restart budget is used up
 	EventJobRestarting   = "JobRestarting"   // a whole restart was asked for
 	EventHeadDisrupted   = "HeadDisrupted"   // the head's host is lost or its pod is being stopped

@@ -63,6 +63,9 @@ func next(o *Observation, now time.Time, rungs []rung) Decision {
 	}
 	p.spendBudgets()
 	for i := range p.slices {
+		p.slices[i].noteKilled()
+	}
+	for i := range p.slices {
 		p.slices[i].climb(rungs)
 		p.slices[i].announce()
 	}

@@ -182,6 +182,19 @@ type Slice struct {
 	Child *ChildJob
 	// Pods of the slice by label, those of earlier incarnations too.
 	Pods []Pod
+	// Killed is a worker of the incarnation that was given up last which did
+	// not end within its grace period; nil if there is none.
+	Killed *KilledWorker
+}
+
+// KilledWorker is a worker that was killed when its grace period was over.
+type KilledWorker struct {
+	// JobUID is the UID of the child Job that it belonged to.
+	JobUID types.UID
+	// Index is its completion index.
+	Index int32
+	// GraceSeconds is its pod's spec.terminationGracePeriodSeconds.
+	GraceSeconds int64
 }
 
 // ChildJob is the child Job of one slice: one incarnation.

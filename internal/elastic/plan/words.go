@@ -164,8 +164,6 @@ func (p *planner) capacity() string {
 // pendingWords says what a slice waits for that was never Ready.
 func (s *slice) pendingWords() string {
 	switch {
-	case s.in.Child == nil && s.obs.Head.UID == "":
-		return "It starts once the head is there."
 	case s.in.Child == nil:
 		return "It starts once the head is Ready."
 	case s.unbound == 0 && s.bound == 0:
