@@ -124,7 +124,7 @@ func installer(ctx context.Context, c *cluster.Cluster) {
 // established waits until the API server serves PathwaysJobs.
 func established(ctx context.Context, c *cluster.Cluster) {
 	GinkgoHelper()
-	_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=30s",
+	_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=2m",
 		"crd/pathwaysjobs.pathways-job.pathways.domain", "crd/jobsets.jobset.x-k8s.io")
 	Expect(err).NotTo(HaveOccurred())
 }
