@@ -336,6 +336,11 @@ type Interruption struct {
 	// downSeconds is how many seconds it was down; absent while it still is.
 	// +optional
 	DownSeconds *int64 `json:"downSeconds,omitempty"`
+
+	// stateLost says that a worker was killed before it had saved its part of the slice's state, because its grace
+	// period was too short for that.
+	// +optional
+	StateLost *bool `json:"stateLost,omitempty"`
 }
 
 // HeadStatus says where the head runs.
