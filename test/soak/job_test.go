@@ -31,8 +31,9 @@ const (
 	// beside those that they run in.
 	slicesOf, spares = 8, 3
 	namespace, name  = "default", "train"
-	// patience with one fault; the operator is dead half of the time.
-	patience = 5 * time.Minute
+	// patience with one fault; the operator is dead half of the time, and on a
+	// busy machine most of its lives are too short to do anything.
+	patience = 10 * time.Minute
 )
 
 // newJob makes pools for a job of two-VM slices, two of which may be missing,

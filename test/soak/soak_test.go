@@ -61,6 +61,9 @@ func TestOperatorKilled(t *testing.T) {
 			return
 		}
 	}
+	if len(outcomes) < 2 {
+		return // -run asked for one of them
+	}
 	if diff := cmp.Diff(outcomes[false], outcomes[true]); diff != "" {
 		t.Errorf("the end with kills (+) differs from that without (-):\n%s", diff)
 	}
