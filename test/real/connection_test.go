@@ -93,7 +93,6 @@ func (t *training) manager(ctx context.Context, port int) managed {
 var _ = Describe("A headless job", func() {
 	It("serves one client after another, and charges nothing", func(ctx SpecContext) {
 		t := newTraining(1)
-		t.job.Spec.Controller.Template = nil
 		t.job.Spec.Controller.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			NodeSelector: map[string]string{cluster.LabelNodePool: "cpu"},
 		}}

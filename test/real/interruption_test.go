@@ -4,13 +4,13 @@ package real
 
 import (
 	"context"
+	"os/exec"
+	"path/filepath"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,7 +19,7 @@ import (
 	"pathways.domain/pathways-job/test/standin/report"
 )
 
-var _ = Describe("A job that is interrupted", func() {
+var _ = Describe("A job that is interrupted", Serial, func() {
 	It("loses no step by a planned interruption: its program only waits", func(ctx SpecContext) {
 		t := newTraining(2)
 		t.start(ctx)
@@ -88,48 +88,69 @@ var _ = Describe("A job that is interrupted", func() {
 		before := t.reaches(ctx, 20)
 		head := t.head(ctx)
 
-		By("evicting the head")
-		Expect(kube.PolicyV1().Evictions(head.Namespace).Evict(ctx, &policyv1.Eviction{
-			ObjectMeta: metav1.ObjectMeta{Name: head.Name, Namespace: head.Namespace},
-		})).To(Succeed())
+		By("draining the host of the head")
+		DeferCleanup(func(ctx SpecContext) { kubectl(ctx, "uncordon", head.Spec.NodeName) }, NodeTimeout(time.Minute))
+		kubectl(ctx, "drain", head.Spec.NodeName, "--pod-selector=jobset.sigs.k8s.io/jobset-name="+t.job.Name, "--timeout=2m")
 		Eventually(func() string { return t.progress(ctx).process }).Should(
 			And(Not(BeEmpty()), Not(Equal(before.process))), "another process")
 		t.goesOn(ctx)
 		got := t.finish(ctx)
 		Expect(got.Count(report.Resumed)).To(Equal(1))
 		Expect(got.First).To(BeNumerically(">", before.step))
+		Expect(t.head(ctx).Spec.NodeName).NotTo(Equal(head.Spec.NodeName))
 	}, SpecTimeout(8*time.Minute))
 
 	DescribeTable("saves a slice's state in 20 s", func(ctx SpecContext, grace int64, saved bool) {
-		t := newTraining(1, "--elastic=true", "--poll_interval=2s")
-		t.job.Spec.Controller.ElasticSlices = ptr.To[int32](1)
+		t := newTraining(1)
 		t.job.Spec.Workers[0].TerminationGracePeriodSeconds = &grace
 		t.start(ctx)
-		pool := t.readyPool(ctx, 0)
+		before, pool := t.reaches(ctx, 20), t.readyPool(ctx, 0)
 		logs := t.follow(ctx, t.workers(ctx, 0)[0].Name, v1.ContainerWorker)
-		slowWrites(ctx, t.bucket, 20*time.Second)
+		t.slowSaves(ctx, 20*time.Second)
 		taint(ctx, t.workers(ctx, 0)[0].Spec.NodeName, "cloud.google.com/impending-node-termination")
 		Eventually(logs.ended, "2m").Should(BeTrue(), "the worker has ended")
 		Expect(logs.String()).To(ContainSubstring("SIGTERM: saving to"))
-		if saved {
-			Expect(logs.String()).To(ContainSubstring("SUSPENDED to"))
-		} else {
+		t.slowSaves(ctx, 0)
+		if !saved {
 			Expect(logs.String()).NotTo(ContainSubstring("SUSPENDED to"))
+			By("restarting the whole job, and saying why")
+			Eventually(func() string { return t.progress(ctx).process }).Should(
+				And(Not(BeEmpty()), Not(Equal(before.process))), "another process")
+			t.goesOn(ctx)
+			Expect(t.finish(ctx).Count(report.Resumed)).To(Equal(1))
+			Expect(t.get(ctx).Status.History).To(ContainElement(And(
+				HaveField("Reason", v1.ReasonNodeTerminating), HaveField("StateLost", HaveValue(BeTrue())))))
+			Expect(t.events(ctx)).To(ContainElement(MatchRegexp(`^JobRestarting: Slice 0: Worker [01] was killed before it had saved ` +
+				`the slice's state: its grace period of 5 s was too short\. The job is not elastic\. The whole job restarts; this is not charged\.$`)))
+			return
 		}
-		slowWrites(ctx, t.bucket, 0)
+		Expect(logs.String()).To(ContainSubstring("SUSPENDED to"))
 		t.moves(ctx, 0, pool)
 		for _, p := range t.workers(ctx, 0) {
-			want := ContainSubstring("RESUMED from")
-			if !saved {
-				want = ContainSubstring("no suspended state")
-			}
-			Expect(t.log(ctx, p.Name, v1.ContainerWorker)).To(want)
+			Expect(t.log(ctx, p.Name, v1.ContainerWorker)).To(ContainSubstring("RESUMED from"))
+		}
+		t.goesOn(ctx)
+		got := t.finish(ctx)
+		Expect(got.Process).To(Equal(before.process), "the same process")
+		Expect(got.Repeated).To(BeZero())
+		for _, e := range t.get(ctx).Status.History {
+			Expect(e.StateLost).To(BeNil())
 		}
 	},
 		Entry("with a grace period of 30 s", int64(30), true, SpecTimeout(8*time.Minute)),
 		Entry("not with one of 5 s", int64(5), false, SpecTimeout(8*time.Minute)),
 	)
 })
+
+// kubectl runs kubectl as administrator.
+func kubectl(ctx context.Context, args ...string) {
+	GinkgoHelper()
+	bin, err := cluster.Programs(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "kubectl"), append([]string{"--kubeconfig=" + cluster.Kubeconfig()}, args...)...)
+	out, err := cmd.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(out))
+}
 
 // readyPool waits until a slice is Ready and returns its pool.
 func (t *training) readyPool(ctx context.Context, slice int) string {

@@ -18,6 +18,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,7 +58,7 @@ func namedTraining(name string, slices int32, args ...string) *training {
 	return &training{bucket: bucket, job: &v1.PathwaysJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
 		Spec: v1.PathwaysJobSpec{
-			PathwaysDir: "gs://" + bucket + "/scratch",
+			PathwaysDir: "gs://" + bucket + "-scratch/pathways",
 			Workers: []v1.WorkerSpec{{
 				Type: cluster.MachineType, Topology: cluster.Topology, NumSlices: slices,
 				TerminationGracePeriodSeconds: ptr.To[int64](30),
@@ -250,6 +251,20 @@ func (t *training) becomes(ctx context.Context, condition string) {
 	}).WithContext(ctx).Should(BeTrue(), "the job is "+condition)
 }
 
+// events of the job, as "reason: message".
+func (t *training) events(ctx context.Context) []string {
+	GinkgoHelper()
+	var list eventsv1.EventList
+	Expect(k8s.List(ctx, &list, client.InNamespace(t.job.Namespace))).To(Succeed())
+	var out []string
+	for _, e := range list.Items {
+		if e.Regarding.UID == t.job.UID {
+			out = append(out, e.Reason+": "+e.Note)
+		}
+	}
+	return out
+}
+
 // dump shows what is there, for a spec that failed.
 func (t *training) dump(ctx context.Context) {
 	job := t.get(ctx)
@@ -281,10 +296,10 @@ func putObject(ctx context.Context, bucket, name string, value any) {
 	call(ctx, http.MethodPost, url, data)
 }
 
-// slowWrites makes each write to a bucket take that long.
-func slowWrites(ctx context.Context, bucket string, d time.Duration) {
+// slowSaves makes each write of a worker's state take that long.
+func (t *training) slowSaves(ctx context.Context, d time.Duration) {
 	GinkgoHelper()
-	call(ctx, http.MethodPut, fmt.Sprintf("%s/standin/delay/%s?for=%s", cluster.ObjectStore, bucket, d), nil)
+	call(ctx, http.MethodPut, fmt.Sprintf("%s/standin/delay/%s-scratch?for=%s", cluster.ObjectStore, t.bucket, d), nil)
 }
 
 func call(ctx context.Context, method, url string, body []byte) {

@@ -17,7 +17,7 @@ import (
 	"pathways.domain/pathways-job/test/realcluster/cluster"
 )
 
-var _ = Describe("Recovery goes on", func() {
+var _ = Describe("Recovery goes on", Serial, func() {
 	elastic := func() *training {
 		t := newTraining(2, "--elastic=true", "--minimum_slice_count=1", "--poll_interval=2s")
 		t.job.Spec.Controller.ElasticSlices = ptr.To[int32](1)
@@ -28,7 +28,7 @@ var _ = Describe("Recovery goes on", func() {
 		t := elastic()
 		t.start(ctx)
 		pool := t.readyPool(ctx, 1)
-		slowWrites(ctx, t.bucket, 10*time.Second)
+		t.slowSaves(ctx, 10*time.Second)
 		taint(ctx, t.workers(ctx, 1)[0].Spec.NodeName, "cloud.google.com/impending-node-termination")
 		Eventually(func() bool {
 			for _, p := range t.workers(ctx, 1) {
@@ -40,7 +40,7 @@ var _ = Describe("Recovery goes on", func() {
 		}).Should(BeTrue(), "the slice is being stopped")
 		Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(cluster.OperatorNamespace), client.GracePeriodSeconds(0))).To(Succeed())
 		t.moves(ctx, 1, pool)
-		slowWrites(ctx, t.bucket, 0)
+		t.slowSaves(ctx, 0)
 		t.finish(ctx)
 		t.chargedNothing(ctx)
 	}, SpecTimeout(8*time.Minute))

@@ -43,18 +43,17 @@ func TestReal(t *testing.T) {
 }
 
 // The cluster is booted, and ended afterwards; REAL_KEEP=1 uses one that runs
-// and leaves it running.
-var _ = BeforeSuite(func(ctx SpecContext) {
-	if err := cluster.Check(); err != nil {
-		Skip("this machine cannot run it: " + err.Error())
+// and leaves it running. Specs that need a spare pool, or take a host away
+// from the others, are Serial.
+var _ = SynchronizedBeforeSuite(func(ctx SpecContext) {
+	if os.Getenv("REAL_KEEP") != "" {
+		return
 	}
-	if os.Getenv("REAL_KEEP") == "" {
-		DeferCleanup(func(ctx SpecContext) error { return cluster.Down(ctx, GinkgoWriter) }, NodeTimeout(2*time.Minute))
-		Expect(cluster.Up(ctx, os.Stderr)).To(Succeed())
-		Expect(cluster.InstallOperator(ctx, os.Stderr)).To(Succeed())
-	}
-	connect()
-}, NodeTimeout(30*time.Minute))
+	DeferCleanup(func(ctx SpecContext) error { return cluster.Down(ctx, GinkgoWriter) }, NodeTimeout(2*time.Minute))
+	Expect(cluster.Up(ctx, os.Stderr, "--node-monitor-grace-period=25s")).To(Succeed())
+	Expect(cluster.InstallOperator(ctx, os.Stderr)).To(Succeed())
+	fmt.Fprintf(os.Stderr, "the cluster takes %d MB of memory\n", cluster.Memory()>>20)
+}, connect, NodeTimeout(30*time.Minute))
 
 func connect() {
 	GinkgoHelper()

@@ -60,6 +60,7 @@ func run(ctx context.Context, args []string) error {
 				return err
 			}
 		}
+		fmt.Fprintf(os.Stderr, "it takes %d MB of memory\n", cluster.Memory()>>20)
 		return env(ctx)
 	case "operator":
 		return cluster.ReinstallOperator(ctx, os.Stderr)

@@ -150,6 +150,7 @@ path = %q
 		"failSwapOn":                    false,
 		"imageGCHighThresholdPercent":   100,
 		"localStorageCapacityIsolation": false,
+		"nodeLeaseDurationSeconds":      20, // renewed every 5 s: a busy machine may be late
 		"oomScoreAdj":                   0,
 		"resolvConf":                    h.file("resolv.conf"),
 		"serializeImagePulls":           false,

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -123,4 +124,26 @@ next:
 		}
 	}
 	return pids
+}
+
+// Memory is what the cluster's programs and containers hold, in bytes,
+// without what they share.
+func Memory() int64 {
+	pids := ourProcesses(Root)
+	for _, h := range Hosts {
+		pids = append(pids, h.containerProcesses()...)
+	}
+	slices.Sort(pids)
+	var pages int64
+	for _, pid := range slices.Compact(pids) {
+		statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+		if err != nil {
+			continue // It has ended.
+		}
+		var size, resident, shared int64
+		if _, err := fmt.Sscan(string(statm), &size, &resident, &shared); err == nil {
+			pages += resident - shared
+		}
+	}
+	return pages * int64(os.Getpagesize())
 }
