@@ -84,7 +84,7 @@ lint: ## Run golangci-lint with kube-api-linter. The first run builds it, which 
 # those that `make test` has in a layer of their own.
 API_PKGS := ./api/...
 CONTROLLER_PKGS := ./internal/controller/... ./internal/elastic ./internal/statuspatch ./internal/testing/...
-LAYERED := /api/v1$$|/internal/controller|/internal/elastic$$|/internal/statuspatch|/internal/testing|/test/(bench|chart|e2e|standin)
+LAYERED := /api/v1$$|/internal/controller|/internal/elastic$$|/internal/statuspatch|/internal/testing|/test/(bench|chart|e2e)
 # golangci-lint vets.
 GO_TEST := go test -vet=off -json -timeout=20m
 GINKGO := go run github.com/onsi/ginkgo/v2/ginkgo
@@ -95,6 +95,8 @@ test_controllers = $(GO_TEST) $(CONTROLLER_PKGS)
 test_chart = $(GO_TEST) -count=1 ./test/chart
 # A spec that fails is tried again: the machine may be shared. Ginkgo lists those that were flaky.
 test_e2e = $(GINKGO) -procs=4 -tags=e2e -timeout=55m -flake-attempts=3 -poll-progress-after=2m ./test/e2e
+test_crash = $(GO_TEST) -count=1 -tags=real ./test/realcluster
+test_real = $(GINKGO) -procs=2 -tags=real -timeout=40m -flake-attempts=2 -poll-progress-after=3m ./test/real
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Go.
@@ -117,8 +119,8 @@ test-e2e: cluster-build ## Run the end-to-end tests on a local cluster.
 	go run ./hack/layers e2e='$(test_e2e)'
 
 .PHONY: test-real
-test-real: cluster-build ## Run the tests on hosts with real kubelets and containers; needs root on Linux.
-	go test -vet=off -tags=real -timeout=45m -v -count=1 ./test/standin/... ./test/real
+test-real: ## Run the tests on hosts with real kubelets and containers; needs root on Linux.
+	go run ./hack/layers crash='$(test_crash)' real='$(test_real)'
 
 .PHONY: bench
 bench: cluster-build ## Measure speed and recovery against the budgets; writes docs/benchmarks.md.
@@ -144,7 +146,7 @@ cluster-down: ## End the local cluster.
 	$(LOCALCLUSTER) down
 
 .PHONY: real-up
-real-up: cluster-build ## Start a cluster of hosts with real kubelets on this machine; needs root on Linux.
+real-up: ## Start a cluster of hosts with real kubelets on this machine; needs root on Linux.
 	go run ./test/realcluster up
 
 .PHONY: real-down

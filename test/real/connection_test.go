@@ -27,7 +27,8 @@ import (
 
 // Each of these jobs trains only if all its addresses, flags and variables
 // lead where they should: the stand-in takes no others.
-var _ = DescribeTable("All parts of a job find each other", func(ctx SpecContext, managerPort int, t *training) {
+var _ = DescribeTable("All parts of a job find each other", func(ctx SpecContext, managerPort int, describe func() *training) {
+	t := describe()
 	t.start(ctx)
 	c := t.manager(ctx, managerPort)
 	Expect(c.Violations).To(BeEmpty())
@@ -39,36 +40,44 @@ var _ = DescribeTable("All parts of a job find each other", func(ctx SpecContext
 	}
 	t.finish(ctx)
 },
-	Entry("as it is", 29001, newTraining(2), SpecTimeout(5*time.Minute)),
-	Entry("with the longest name", 29001, namedTraining(strings.Repeat("n", 39), 1), SpecTimeout(5*time.Minute)),
-	Entry("with ports of its own", 29101, changed(newTraining(1), func(t *training) {
+	Entry("as it is", 29001, with(2, nil), SpecTimeout(5*time.Minute)),
+	Entry("with the longest name", 29001, with(1, func(t *training) {
+		t.job.Name += strings.Repeat("n", 39-len(t.job.Name))
+	}), SpecTimeout(5*time.Minute)),
+	Entry("with ports of its own", 29101, with(1, func(t *training) {
 		t.component(v1.ComponentPathwaysServer).CustomFlags = []string{"--server_port=29101"}
 		t.component(v1.ComponentProxyServer).CustomFlags = []string{"--server_port=29100"}
 		t.component(v1.ComponentWorker).CustomFlags = []string{"--server_port=29105"}
 	}), SpecTimeout(5*time.Minute)),
-	Entry("on the pods' own network", 29001, changed(newTraining(2), func(t *training) {
+	Entry("on the pods' own network", 29001, with(2, func(t *training) {
 		t.job.Spec.HostNetwork = ptr.To(false)
 	}), SpecTimeout(5*time.Minute)),
-	Entry("with the head beside a worker", 29001, changed(newTraining(2), func(t *training) {
+	Entry("with the head beside a worker", 29001, with(2, func(t *training) {
 		t.job.Spec.Controller.DeploymentMode = v1.DeploymentModeColocate
 		t.job.Spec.Controller.Template.Spec.NodeSelector = nil
 	}), SpecTimeout(5*time.Minute)),
-	Entry("with colocated Python", 29001, changed(newTraining(1, "--colocated_python=true"), func(t *training) {
+	Entry("with colocated Python", 29001, with(1, func(t *training) {
 		t.component(v1.ComponentColocatedPythonSidecar).Image = cluster.ImageSidecar
-	}), SpecTimeout(5*time.Minute)),
-	Entry("with metrics and XLA flags", 29001, changed(newTraining(1), func(t *training) {
+	}, "--colocated_python=true"), SpecTimeout(5*time.Minute)),
+	Entry("with metrics and XLA flags", 29001, with(1, func(t *training) {
 		t.job.Spec.Controller.EnableMetricsCollection = ptr.To(true)
 		t.component(v1.ComponentProxyServer).CustomFlags = []string{"--xla_tpu_enable_x=true"}
 	}), SpecTimeout(5*time.Minute)),
-	Entry("elastic, with images of an older version", 29001, changed(newTraining(2, "--elastic=true", "--poll_interval=2s"), func(t *training) {
+	Entry("elastic, with images of an older version", 29001, with(2, func(t *training) {
 		t.job.Spec.PathwaysVersion = cluster.TagPinned
 		t.job.Spec.Controller.ElasticSlices = ptr.To[int32](1)
-	}), SpecTimeout(5*time.Minute)),
+	}, "--elastic=true", "--poll_interval=2s"), SpecTimeout(5*time.Minute)),
 )
 
-func changed(t *training, change func(*training)) *training {
-	change(t)
-	return t
+// with describes a training anew for each try of a spec.
+func with(slices int32, change func(*training), args ...string) func() *training {
+	return func() *training {
+		t := newTraining(slices, args...)
+		if change != nil {
+			change(t)
+		}
+		return t
+	}
 }
 
 // managed is what a test reads of the resource manager's answer.

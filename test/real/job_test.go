@@ -39,19 +39,14 @@ type training struct {
 // newTraining describes a job with a name and a bucket of its own; start
 // creates it.
 func newTraining(slices int32, args ...string) *training {
-	return namedTraining("train-"+random(), slices, args...)
-}
-
-func random() string { return strings.ToLower(rand.Text()[:6]) }
-
-func namedTraining(name string, slices int32, args ...string) *training {
 	small := func(component v1.ComponentType) v1.CustomComponent {
 		return v1.CustomComponent{ComponentType: component, Resources: &corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")},
 		}}
 	}
 	store := []corev1.EnvVar{{Name: "STORAGE_EMULATOR_HOST", Value: cluster.ObjectStore}}
-	bucket := "bucket-" + random() // nothing is left in it of a job of the same name
+	name := "train-" + strings.ToLower(rand.Text()[:6]) // nobody has used
+	bucket := name
 	args = append([]string{
 		"--steps=1000000", "--step_time=50ms", "--until=gs://" + bucket + "/enough", "--checkpoint=gs://" + bucket + "/checkpoint",
 	}, args...)

@@ -49,7 +49,10 @@ var _ = SynchronizedBeforeSuite(func(ctx SpecContext) {
 	if os.Getenv("REAL_KEEP") != "" {
 		return
 	}
-	DeferCleanup(func(ctx SpecContext) error { return cluster.Down(ctx, GinkgoWriter) }, NodeTimeout(2*time.Minute))
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(cluster.Down(ctx, GinkgoWriter)).To(Succeed())
+		Expect(cluster.Leftovers()).To(BeEmpty())
+	}, NodeTimeout(2*time.Minute))
 	Expect(cluster.Up(ctx, os.Stderr, "--node-monitor-grace-period=25s")).To(Succeed())
 	Expect(cluster.InstallOperator(ctx, os.Stderr)).To(Succeed())
 	fmt.Fprintf(os.Stderr, "the cluster takes %d MB of memory\n", cluster.Memory()>>20)

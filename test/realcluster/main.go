@@ -17,7 +17,8 @@ import (
 
 const usage = `usage: realcluster COMMAND
 
-  check            say whether this machine can run it, and if not, why
+  check            say whether this machine can run it, and if not, why; installs
+                   Debian's packages that it lacks
   build            compile all programs; the first time takes long
   up [--bare]      boot it and install the operator (--bare: without the operator)
   operator         build the operator anew and install it, or upgrade it
@@ -48,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	switch args[0] {
 	case "check":
-		return cluster.Check()
+		return cluster.Check(ctx, os.Stderr)
 	case "build":
 		return cluster.Build(ctx, os.Stderr)
 	case "up":

@@ -25,15 +25,6 @@ var tools = []string{
 // hosts see them: /tmp, where a cache may be, is each host's own.
 var hostTools = []string{"kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2"}
 
-// packages are Debian's, by a file that each brings.
-var packages = map[string]string{
-	"/usr/sbin/runc":     "runc",
-	"/usr/lib/cni/ptp":   "containernetworking-plugins",
-	"/usr/sbin/iptables": "iptables",
-	"/usr/bin/nsenter":   "util-linux",
-	"/usr/sbin/ip":       "iproute2",
-}
-
 // program is the path of a program that was built from this repository.
 func program(name string) string { return filepath.Join(Root, "bin", name) }
 
@@ -73,45 +64,9 @@ var programsOnce = sync.OnceValues(func() (string, error) {
 // Programs is the folder of the tools.
 func Programs(context.Context) (string, error) { return programsOnce() }
 
-// Check says what this machine lacks for real hosts; nil if nothing.
-func Check() error {
-	if os.Geteuid() != 0 {
-		return errors.New("real hosts need root: network namespaces, cgroups and mounts")
-	}
-	if _, err := os.Stat("/sys/fs/cgroup"); err != nil {
-		return fmt.Errorf("real hosts need cgroups: %w", err)
-	}
-	filesystems, err := os.ReadFile("/proc/filesystems")
-	if err == nil && !strings.Contains(string(filesystems), "overlay") {
-		return errors.New("real hosts need overlayfs")
-	}
-	return nil
-}
-
-// install brings Debian's packages that are missing.
-func install(ctx context.Context, progress io.Writer) error {
-	var missing []string
-	for file, name := range packages {
-		if _, err := os.Stat(file); err != nil {
-			missing = append(missing, name)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	fmt.Fprintf(progress, "installing %s\n", strings.Join(missing, " "))
-	if _, err := run(ctx, "apt-get", append([]string{"install", "-y", "-q", "--no-install-recommends"}, missing...)...); err != nil {
-		return fmt.Errorf("real hosts need Debian's packages %s: %w", strings.Join(missing, " "), err)
-	}
-	return nil
-}
-
 // Build builds all programs. The first time takes long.
 func Build(ctx context.Context, progress io.Writer) error {
-	if err := Check(); err != nil {
-		return err
-	}
-	if err := install(ctx, progress); err != nil {
+	if err := Check(ctx, progress); err != nil {
 		return err
 	}
 	if _, err := localcluster(ctx, progress, append([]string{"build"}, tools...)...); err != nil {
@@ -231,11 +186,11 @@ func up(ctx context.Context, progress io.Writer, extra []string) error {
 	if err := startServices(ctx, bin); err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "booting %d hosts\n", len(Hosts))
 	for _, h := range Hosts {
 		if err := h.boot(ctx); err != nil {
 			return fmt.Errorf("boot %s: %w", h.Name, err)
 		}
+		fmt.Fprintf(progress, "%s is started\n", h.Name)
 	}
 	for _, h := range Hosts {
 		if err := h.becomesReady(ctx); err != nil {
@@ -326,7 +281,7 @@ func answers(ctx context.Context, url string) bool {
 // Down ends the cluster and removes all it left behind, whatever state it is
 // in. Only the caches of what was built stay.
 func Down(ctx context.Context, progress io.Writer) error {
-	if err := Check(); err != nil {
+	if err := checkRoot(); err != nil {
 		return err
 	}
 	var errs []error
