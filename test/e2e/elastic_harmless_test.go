@@ -45,7 +45,7 @@ var _ = Describe("Repair does no harm", func() {
 		w.pools2(ctx, "a", "b")
 		p := w.treat(ctx, w.elasticJob(2).MaxSliceRestarts(0), 1)
 		Expect(p.KillHost(ctx, p.node(1))).To(Succeed())
-		Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, time.Minute)).To(Succeed())
+		Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, 2*time.Minute)).To(Succeed())
 		Eventually(p.job(p.name)).WithContext(ctx).Should(And(
 			haveSlice(1, v1.SliceSuspended, v1.ReasonHostFailed),
 			haveMessage(v1.ConditionSlicesReady, And(ContainSubstring("does not report since"), ContainSubstring("No other pool is free, so the slice waits for the host until"))),
@@ -60,7 +60,7 @@ var _ = Describe("Repair does no harm", func() {
 
 		By("not waiting once a pool is there to go to")
 		Expect(p.KillHost(ctx, p.node(1))).To(Succeed())
-		Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, time.Minute)).To(Succeed())
+		Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, 2*time.Minute)).To(Succeed())
 		Eventually(p.job(p.name)).WithContext(ctx).Should(haveSlice(1, v1.SliceSuspended, v1.ReasonHostFailed))
 		w.pools2(ctx, "late")
 		p.moves(ctx, v1.ReasonHostFailed)
@@ -135,7 +135,7 @@ var _ = Describe("Repair does no harm", func() {
 		p := w.treat(ctx, w.elasticJob(2).MaxSliceRestarts(0), 0)
 		By("lifting the fence that a moved slice left")
 		Expect(p.KillHost(ctx, p.node(1))).To(Succeed())
-		Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, time.Minute)).To(Succeed())
+		Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, 2*time.Minute)).To(Succeed())
 		p.moves(ctx, v1.ReasonHostFailed)
 		Expect(p.fences(ctx)).NotTo(BeEmpty())
 		suspend := func(value bool) {

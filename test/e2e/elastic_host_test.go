@@ -48,7 +48,7 @@ var _ = Describe("A slice whose host failed", func() {
 	},
 		Entry("host falls silent", []int{1}, "does not report since", func(ctx context.Context, p *patient) {
 			Expect(p.KillHost(ctx, p.node(1))).To(Succeed())
-			Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, time.Minute)).To(Succeed())
+			Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, 2*time.Minute)).To(Succeed())
 		}, func(ctx context.Context, p *patient) {
 			Expect(p.seen.gracePeriods(1)).To(ContainElement(BeNumerically("<=", 10)), "its survivors have nothing to save")
 			Expect(p.ReviveHost(ctx, p.node(1))).To(Succeed())
@@ -103,7 +103,7 @@ var _ = Describe("A slice whose host failed", func() {
 		Eventually(p.seen.states).WithArguments(1).Should(ContainElement("Restarting WorkerFailed"))
 		Eventually(p.events(p.name)).WithContext(ctx).Should(ContainElement(And(
 			HavePrefix("SliceFailing: "), ContainSubstring("interconnect lost"))))
-		Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, time.Minute)).To(Succeed())
+		Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, 2*time.Minute)).To(Succeed())
 		p.moves(ctx, v1.ReasonHostFailed)
 		Expect(sliceStatus(p.current(ctx), 1)).To(And(
 			HaveField("PendingCharges", BeEmpty()), HaveField("Restarts", HaveValue(BeZero()))))

@@ -50,7 +50,10 @@ var _ = Describe("A slice whose state is lost", func() {
 	},
 		Entry("because it is not elastic", v1.ReasonHostFailed, "Its state is lost, and the job is not elastic",
 			func(j *wrappers.PathwaysJobWrapper) *wrappers.PathwaysJobWrapper { return j },
-			func(ctx context.Context, p *patient) { Expect(p.KillHost(ctx, p.node(1))).To(Succeed()) }),
+			func(ctx context.Context, p *patient) {
+				Expect(p.KillHost(ctx, p.node(1))).To(Succeed())
+				Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, 2*time.Minute)).To(Succeed())
+			}),
 		Entry("because it is not resumable", v1.ReasonPreempted, "Its state cannot be saved, and the job is not elastic",
 			func(j *wrappers.PathwaysJobWrapper) *wrappers.PathwaysJobWrapper {
 				return j.Change(func(job *v1.PathwaysJob) { job.Spec.PathwaysDir = "" })
@@ -107,7 +110,7 @@ var _ = Describe("A head that is disrupted", func() {
 		Expect(err).NotTo(HaveOccurred())
 		lost := head.Spec.NodeName
 		Expect(w.KillHost(ctx, lost)).To(Succeed())
-		Expect(w.WaitNodeReady(ctx, lost, corev1.ConditionUnknown, time.Minute)).To(Succeed())
+		Expect(w.WaitNodeReady(ctx, lost, corev1.ConditionUnknown, 2*time.Minute)).To(Succeed())
 		w.restarted(ctx, p, recovery+time.Minute)
 		p.uncharged(ctx)
 		now, err := w.head(ctx, p.name)

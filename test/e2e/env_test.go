@@ -54,7 +54,7 @@ func newEnv(ctx context.Context, how install, args ...string) *env {
 // quickMonitor is the grace period of silent hosts where specs let hosts fall
 // silent. On a busy machine it is too short for hosts that should not; 0 is
 // Kubernetes' own.
-const quickMonitor = 12 * time.Second
+const quickMonitor = 30 * time.Second
 
 // bootEnv boots a cluster with nothing of the product in it, and builds the
 // operator meanwhile.
