@@ -3,6 +3,7 @@ package elastic
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,8 +67,13 @@ func (f *foreignPods) mark(ctx context.Context, obs *plan.Observation, now time.
 
 // idleMatters says whether a decision may depend on an idle pool: a slice has
 // a node that is not Ready or will be under maintenance, or is only partly
-// scheduled.
+// scheduled, or is held.
 func idleMatters(obs *plan.Observation) bool {
+	for i := range obs.Job.Status.Slices {
+		if obs.Job.Status.Slices[i].HoldUntil != nil {
+			return true
+		}
+	}
 	for i := range obs.Slices {
 		bound, stuck := false, false
 		for _, p := range obs.Slices[i].Pods {
@@ -118,13 +124,12 @@ func (f *foreignPods) used(ctx context.Context, pool *plan.Pool, now time.Time) 
 	return used, true, nil
 }
 
-// taken is a copy of the nodes of a pool that pods of others use.
+// taken is a copy of the nodes of a pool some of which pods of others use; it
+// says so of the first, because a look does not note of which.
 func taken(nodes []*plan.Node) []*plan.Node {
-	out := make([]*plan.Node, len(nodes))
-	for i, n := range nodes {
-		c := *n
-		c.TPUPods++
-		out[i] = &c
-	}
+	out := slices.Clone(nodes)
+	first := *nodes[0]
+	first.TPUPods++
+	out[0] = &first
 	return out
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,9 @@ const (
 	steady = 10 * time.Minute
 	// holdStep is by how much a hold is prolonged while its cause lasts.
 	holdStep = 10 * time.Second
+	// preemptorLook is how often a slice that could start elsewhere looks
+	// whether the preemptor has its nodes: nobody tells.
+	preemptorLook = time.Second
 )
 
 // move is an interruption of a slice, and how its rung wants it dealt with.
@@ -298,7 +302,7 @@ func (s *slice) releaseHold() {
 		return
 	}
 	if hold := s.st.HoldUntil; hold != nil && s.leaving() && !s.observing() {
-		if s.now.Before(hold.Time) {
+		if s.now.Before(hold.Time) && !s.elsewhere() {
 			s.wake(hold.Time)
 			return
 		}
@@ -313,6 +317,26 @@ func (s *slice) releaseHold() {
 		Kind: ReleaseHold, Slice: s.in.Index, Reason: s.st.Reason, Message: "The slice may start again.",
 		Object: c.Name, UID: c.UID,
 	})
+}
+
+// elsewhere: a preempted slice can start on an idle pool before its hold ends,
+// because the preemptor has all of the nodes that the slice left.
+func (s *slice) elsewhere() bool {
+	if s.st.Reason != v1.ReasonPreempted || s.remaining > 0 || s.fleet.idle == 0 {
+		return false
+	}
+	if last := s.st.LastReplacementTime; last != nil && s.now.Before(last.Time) { // spacing
+		s.wake(last.Time)
+		return false
+	}
+	for i := range s.obs.Pools {
+		pool := &s.obs.Pools[i]
+		if pool.Name == s.st.NodePool && slices.ContainsFunc(pool.Nodes, func(n *Node) bool { return n.TPUPods == 0 }) {
+			s.wake(s.now.Add(preemptorLook))
+			return false
+		}
+	}
+	return true
 }
 
 // preemptorIsFirst: pods of the preempted slice still stop, and a new leader

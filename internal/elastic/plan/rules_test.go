@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -320,5 +321,46 @@ func TestSpacing(t *testing.T) {
 		"tenth":                     {change: again(9, 4*time.Second, time.Second), want: held("56s")},
 		"after 10 min Ready":        {change: again(9, 4*time.Second, 10*time.Minute), want: free},
 		"after nearly 10 min Ready": {change: again(9, 4*time.Second, 599*time.Second), want: held("56s")},
+	})
+}
+
+// TestPreemptedHold: the hold of a preempted slice ends early where it can
+// start elsewhere and takes no node from its preemptor.
+func TestPreemptedHold(t *testing.T) {
+	held := func(change func(o *Observation, st *v1.SliceStatus)) func(*Observation) {
+		return func(o *Observation) {
+			st := &o.Job.Status.Slices[1]
+			st.State, st.Reason, st.NodePool = v1.SliceSuspended, v1.ReasonPreempted, "pool-1"
+			st.LeavingJobUID, st.HoldUntil = "childjob-1", ptr.To(metav1.NewTime(askedAt.Add(50*time.Second)))
+			st.LastReplacementTime = ptr.To(metav1.NewTime(askedAt.Add(-10 * time.Second)))
+			o.Slices[1].Child.Deleting, o.Slices[1].Child.Held, o.Slices[1].Pods = true, true, nil
+			for _, n := range o.Pools[1].Nodes {
+				n.TPUPods, n.TopPriority = 1, 1000
+			}
+			change(o, st)
+		}
+	}
+	stays := []string{"slice 1 Suspended Preempted, held for 50s"}
+	check(t, map[string]rule{
+		"the preemptor has its nodes, a pool is idle": {
+			change: held(func(*Observation, *v1.SliceStatus) {}), want: []string{"slice 1 Suspended Preempted", "ReleaseHold childjob-1"},
+		},
+		"its pool is gone, a pool is idle": {
+			change: held(func(o *Observation, _ *v1.SliceStatus) { o.Pools = slices.Delete(o.Pools, 1, 2) }),
+			want:   []string{"slice 1 Suspended Preempted", "ReleaseHold childjob-1"},
+		},
+		"the preemptor still starts": {
+			change: held(func(o *Observation, _ *v1.SliceStatus) { o.Pools[1].Nodes[3].TPUPods = 0 }), want: stays,
+		},
+		"no pool is idle": {change: held(func(o *Observation, _ *v1.SliceStatus) { busyPools(o, 0) }), want: stays},
+		"replacements are spaced": {
+			change: held(func(_ *Observation, st *v1.SliceStatus) {
+				st.LastReplacementTime = ptr.To(metav1.NewTime(askedAt.Add(5 * time.Second)))
+			}), want: stays,
+		},
+		"held for another reason": {
+			change: held(func(_ *Observation, st *v1.SliceStatus) { st.Reason = v1.ReasonHostFailed }),
+			want:   []string{"slice 1 Suspended HostFailed, held for 50s"},
+		},
 	})
 }
