@@ -32,8 +32,11 @@ func TestKilledBeforeItHadSaved(t *testing.T) {
 			lost:   true, restart: true,
 		},
 		"its successor's Job is there already": {
-			change: func(o *Observation) { o.Slices[0].Child.UID, o.Slices[0].Child.Deleting = "childjob-0b", false; o.Slices[0].Pods = nil },
-			want:   []string{"SliceStateLost " + words}, lost: true,
+			change: func(o *Observation) {
+				o.Slices[0].Child.UID, o.Slices[0].Child.Deleting = "childjob-0b", false
+				o.Slices[0].Pods = nil
+			},
+			want: []string{"SliceStateLost " + words}, lost: true,
 		},
 		"told already": {
 			change: func(o *Observation) { o.Job.Status.History[0].StateLost = ptr.To(true) }, lost: true,
