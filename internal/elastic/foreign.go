@@ -3,10 +3,13 @@ package elastic
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,20 +48,19 @@ func (f *foreignPods) mark(ctx context.Context, obs *plan.Observation, now time.
 	if !idleMatters(obs) {
 		return nil
 	}
-	asked := 0
+	var unknown []*plan.Pool
 	for i := range obs.Pools {
 		pool := &obs.Pools[i]
-		if !pool.Fits || !pool.Idle() || asked == mostForeign {
-			continue
+		if _, known := f.answer(pool, now); !known && pool.Fits && pool.Idle() && len(unknown) < mostForeign {
+			unknown = append(unknown, pool)
 		}
-		used, fresh, err := f.used(ctx, pool, now)
-		if err != nil {
-			return err
-		}
-		if fresh {
-			asked++
-		}
-		if used {
+	}
+	if err := f.ask(ctx, unknown, now); err != nil {
+		return err
+	}
+	for i := range obs.Pools {
+		pool := &obs.Pools[i]
+		if used, _ := f.answer(pool, now); used && pool.Fits && pool.Idle() {
 			pool.Nodes = taken(pool.Nodes)
 		}
 	}
@@ -92,36 +94,54 @@ func idleMatters(obs *plan.Observation) bool {
 	return false
 }
 
-// used says whether a pod holds TPUs of the pool; fresh whether it was read.
-func (f *foreignPods) used(ctx context.Context, pool *plan.Pool, now time.Time) (used, fresh bool, err error) {
-	key := pool.Name
-	if len(pool.Nodes) == 1 {
-		key = "node/" + pool.Nodes[0].Name // the names of single-host pools are not unique
-	}
+// answer says whether pods hold TPUs of the pool, and whether that is known.
+func (f *foreignPods) answer(pool *plan.Pool, now time.Time) (used, known bool) {
 	f.mu.Lock()
-	answer, ok := f.answers[key]
-	f.mu.Unlock()
-	if ok && now.Sub(answer.at) < foreignFor {
-		return answer.used, false, nil
+	defer f.mu.Unlock()
+	a, known := f.answers[answerKey(pool)]
+	known = known && now.Sub(a.at) < foreignFor
+	return known && a.used, known
+}
+
+func answerKey(pool *plan.Pool) string {
+	if len(pool.Nodes) == 1 {
+		return "node/" + pool.Nodes[0].Name // the names of single-host pools are not unique
 	}
-	for _, n := range pool.Nodes {
-		var pods corev1.PodList
-		if err := f.live.List(ctx, &pods, client.MatchingFields{"spec.nodeName": n.Name}); err != nil {
-			return false, true, fmt.Errorf("listing the pods on node %s: %w", n.Name, err)
+	return pool.Name
+}
+
+// ask looks for the pods on all nodes of the pools side by side: while a slice
+// is down, each read's time counts.
+func (f *foreignPods) ask(ctx context.Context, pools []*plan.Pool, now time.Time) error {
+	used := make([]atomic.Bool, len(pools))
+	var g errgroup.Group
+	g.SetLimit(maxParallel)
+	for i, pool := range pools {
+		for _, n := range pool.Nodes {
+			g.Go(func() error {
+				var pods corev1.PodList
+				if err := f.live.List(ctx, &pods, client.MatchingFields{"spec.nodeName": n.Name}); err != nil {
+					return fmt.Errorf("listing the pods on node %s: %w", n.Name, err)
+				}
+				for j := range pods.Items {
+					if holdsTPU(&pods.Items[j]) {
+						used[i].Store(true)
+					}
+				}
+				return nil
+			})
 		}
-		for i := range pods.Items {
-			used = used || holdsTPU(&pods.Items[i])
-		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for other, a := range f.answers {
-		if now.Sub(a.at) >= foreignFor {
-			delete(f.answers, other)
-		}
+	maps.DeleteFunc(f.answers, func(_ string, a foreignAnswer) bool { return now.Sub(a.at) >= foreignFor })
+	for i, pool := range pools {
+		f.answers[answerKey(pool)] = foreignAnswer{at: now, used: used[i].Load()}
 	}
-	f.answers[key] = foreignAnswer{at: now, used: used}
-	return used, true, nil
+	return nil
 }
 
 // taken is a copy of the nodes of a pool some of which pods of others use; it
