@@ -116,6 +116,9 @@ func run(ctx context.Context, o *options) error {
 		return fmt.Errorf("finding the API server: %w", err)
 	}
 	config.QPS, config.Burst = float32(o.qps), o.burst
+	if err := waitUntilServed(ctx, config, servedInterval, servedTimeout); err != nil {
+		return err
+	}
 	mgr, err := newManager(config, o)
 	if err != nil {
 		return err
