@@ -70,7 +70,7 @@ func (w *Worker) Run(ctx, terminate context.Context) error {
 		return err
 	case <-terminate.Done():
 		stop()
-		<-beats
+		_ = <-beats // How they ended does not matter any more.
 		return w.suspend(ctx)
 	}
 }
