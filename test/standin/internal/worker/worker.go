@@ -63,16 +63,12 @@ func (w *Worker) Run(ctx, terminate context.Context) error {
 	}
 	beating, stop := context.WithCancel(ctx)
 	defer stop()
-	beats := make(chan error, 1)
-	go func() { beats <- w.beat(beating) }()
-	select {
-	case err := <-beats:
+	defer context.AfterFunc(terminate, stop)()
+	// No heartbeat is on its way once beat has returned.
+	if err := w.beat(beating); terminate.Err() == nil || ctx.Err() != nil {
 		return err
-	case <-terminate.Done():
-		stop()
-		_ = <-beats // How they ended does not matter any more.
-		return w.suspend(ctx)
 	}
+	return w.suspend(ctx)
 }
 
 // register tries until the resource manager takes the worker; then it reads
