@@ -55,6 +55,12 @@ func newJob(t *testing.T, e *env) {
 		t.Fatal(err)
 	}
 	eventually(t, patience, func(ctx context.Context) string { return e.unwell(ctx) })
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, err := e.Kubectl(context.Background(), "events", "--for", "pathwaysjob/"+name)
+			t.Logf("what the operator told of the job (%v):\n%s", err, out)
+		}
+	})
 }
 
 func (e *env) job(ctx context.Context) (*v1.PathwaysJob, error) {
@@ -163,6 +169,25 @@ type outcome struct {
 
 // sliceOutcome is how often a slice was charged and replaced.
 type sliceOutcome struct{ Charged, Replaced int32 }
+
+// miscounted says which slice has other charges, those included that are not
+// final yet, or other replacements than it should; "" if none has.
+func (e *env) miscounted(ctx context.Context, want outcome) string {
+	job, err := e.job(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	for _, s := range job.Status.Slices {
+		got := sliceOutcome{ptr.Deref(s.Restarts, 0), ptr.Deref(s.Replacements, 0)}
+		for _, c := range s.PendingCharges {
+			got.Charged += c.Count
+		}
+		if got != want.Slices[*s.Index] {
+			return fmt.Sprintf("slice %d counts %+v instead of %+v: %+v", *s.Index, got, want.Slices[*s.Index], s)
+		}
+	}
+	return ""
+}
 
 // outcome waits until no charge is open, and tells how things are.
 func (e *env) outcome(t *testing.T) outcome {

@@ -45,6 +45,7 @@ func TestOperatorKilled(t *testing.T) {
 				f.suffer(t, e, slice)
 				want.Slices[slice].Charged += f.charged
 				want.Slices[slice].Replaced += f.replaced
+				eventually(t, patience, func(ctx context.Context) string { return e.miscounted(ctx, want) })
 				t.Logf("fault %d of %d, slice %d: %s; well again and clean after %s", i+1, faults, slice, f.name, time.Since(begin).Round(time.Second))
 			}
 			o.calm()
