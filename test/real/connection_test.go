@@ -109,7 +109,7 @@ var _ = Describe("A headless job", func() {
 		t.becomes(ctx, v1.ConditionRunning)
 		t.readyPool(ctx, 0)
 		port := portForward(ctx, t.job.Namespace, t.head(ctx).Name)
-		for client := range 3 {
+		for client := range 2 {
 			By(fmt.Sprintf("connecting client %d", client))
 			cmd := exec.CommandContext(ctx, filepath.Join(cluster.Root, "bin/standin"), "main", "--steps=20", "--step_time=10ms")
 			cmd.Env = []string{"JAX_PLATFORMS=proxy", "JAX_BACKEND_TARGET=grpc://localhost:" + port}
