@@ -96,7 +96,7 @@ test_chart = $(GO_TEST) -count=1 ./test/chart
 # A spec that fails is tried again: the machine may be shared. Ginkgo lists those that were flaky.
 test_e2e = $(GINKGO) -procs=4 -tags=e2e -timeout=55m -flake-attempts=3 -poll-progress-after=2m ./test/e2e
 test_crash = $(GO_TEST) -count=1 -tags=real ./test/realcluster
-test_real = $(GINKGO) -procs=2 -tags=real -timeout=40m -flake-attempts=2 -poll-progress-after=3m ./test/real
+test_real = $(GINKGO) -procs=2 -tags=real -timeout=25m -flake-attempts=2 -poll-progress-after=3m ./test/real
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Go.
