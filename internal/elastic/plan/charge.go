@@ -125,12 +125,37 @@ func (p *planner) fellTogether(t time.Time) bool {
 		s := &p.slices[i]
 		if s.fellNear(t) {
 			fell++
-		} else if s.was.State == v1.SliceReady && s.was.LastTransitionTime != nil &&
-			!s.was.LastTransitionTime.After(t) {
+		} else if s.stood(t) {
 			return false
 		}
 	}
 	return fell >= 2
+}
+
+// stood says that the slice was Ready around t. Where it went down since, the
+// history tells whether that was later.
+func (s *slice) stood(t time.Time) bool {
+	switch {
+	case s.was.State == v1.SliceReady && s.was.LastTransitionTime != nil && !s.was.LastTransitionTime.After(t):
+		return true
+	case s.was.FirstReadyTime == nil || s.was.FirstReadyTime.After(t):
+		return false
+	}
+	later := false
+	for _, e := range s.obs.Job.Status.History {
+		if e.Slice == nil || *e.Slice != s.in.Index {
+			continue
+		}
+		begin, end := e.Time.Time, s.now
+		if e.DownSeconds != nil {
+			end = begin.Add(time.Duration(*e.DownSeconds) * time.Second)
+		}
+		if !begin.After(t.Add(together)) && !end.Before(t.Add(-together)) {
+			return false
+		}
+		later = later || begin.After(t)
+	}
+	return later
 }
 
 func (s *slice) fellNear(t time.Time) bool {

@@ -207,3 +207,39 @@ func TestVictim(t *testing.T) {
 		t.Errorf("actions differ (-want +got):\n%s", diff)
 	}
 }
+
+// Two slices of three fell together, and all of them have gone down and come
+// back since: it depends on the third whether they fell by themselves.
+func TestFellTogether(t *testing.T) {
+	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(askedAt.Add(-d)) }
+	down := func(begin, length time.Duration) v1.Interruption {
+		return v1.Interruption{
+			Time: ago(begin), Slice: ptr.To[int32](2), Reason: v1.ReasonPodDeleted, DownSeconds: ptr.To(int64(length.Seconds())),
+		}
+	}
+	for name, tc := range map[string]struct {
+		history []v1.Interruption
+		want    string
+	}{
+		"it went down 20 s later": {[]v1.Interruption{down(30*time.Second, 5*time.Second)}, "0 final, 1 provisional"},
+		"it was down then":        {[]v1.Interruption{down(55*time.Second, 10*time.Second), down(30*time.Second, 5*time.Second)}, "0 final, 0 provisional"},
+		"it came back long before, and went down later": {
+			[]v1.Interruption{down(10*time.Minute, time.Minute), down(30*time.Second, 5*time.Second)}, "0 final, 1 provisional",
+		},
+		"nobody knows": {nil, "0 final, 0 provisional"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, now := steadyState(3, 4)
+			o.Job.ElasticSlices, o.Job.MaxSliceRestarts = 1, 1
+			pendingCharge(&o, 0, 50*time.Second)
+			pendingCharge(&o, 1, 45*time.Second)
+			for i := range o.Job.Status.Slices {
+				o.Job.Status.Slices[i].LastTransitionTime = ptr.To(ago(25 * time.Second))
+			}
+			o.Job.Status.History = tc.history
+			if diff := cmp.Diff(tc.want, charges(Next(o, now))); diff != "" {
+				t.Errorf("charges differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
