@@ -52,12 +52,11 @@ func (r *Reconciler) ensureJobSet(ctx context.Context, o *observation) error {
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		return r.takeExisting(ctx, o)
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// The job goes with its namespace; its JobSet may have gone first.
-		o.obstacle = createRefused("its JobSet", err)
-		return nil
 	default:
 		o.obstacle = createRefused("its JobSet", err)
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return nil // the job goes with its namespace; its JobSet may have gone first
+		}
 		return fmt.Errorf("creating JobSet %s: %w", name, err)
 	}
 }

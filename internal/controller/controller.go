@@ -24,8 +24,6 @@ import (
 )
 
 const (
-	// readAgain is how long the cache gets to learn of a write.
-	readAgain = 100 * time.Millisecond
 	// lookAgain is after how long a job that waits looks again at what no
 	// event tells it: nodes, other jobs, a Service or JobSet in its way.
 	lookAgain = 10 * time.Second
@@ -99,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if err := errors.Join(errs...); err != nil {
 			return ctrl.Result{}, err
 		}
-		return ctrl.Result{RequeueAfter: readAgain}, nil
+		return ctrl.Result{RequeueAfter: statuspatch.ReadAgain}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, errors.Join(append(errs, client.IgnoreNotFound(err))...)

@@ -25,10 +25,6 @@ import (
 	"pathways.domain/pathways-job/internal/statuspatch"
 )
 
-// conflictRetry is when to look again after a write lost against another one;
-// the cache has seen that one by then.
-const conflictRetry = 100 * time.Millisecond
-
 // Recorder emits events.
 type Recorder = events.EventRecorder
 
@@ -81,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	written, err := r.write(ctx, &job, previous, d)
 	switch {
 	case apierrors.IsConflict(err):
-		return ctrl.Result{RequeueAfter: conflictRetry}, nil
+		return ctrl.Result{RequeueAfter: statuspatch.ReadAgain}, nil
 	case apierrors.IsNotFound(err):
 		return ctrl.Result{}, nil
 	case err != nil:

@@ -18,6 +18,7 @@ import (
 
 	v1 "pathways.domain/pathways-job/api/v1"
 	"pathways.domain/pathways-job/internal/elastic/plan"
+	"pathways.domain/pathways-job/internal/statuspatch"
 )
 
 // FenceReconciler lifts fences. Its requests are names of slice pools; the
@@ -57,7 +58,7 @@ func (r *FenceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		errs = append(errs, removeFence(ctx, r.client, &nodes[i]))
 	}
 	if err := errors.Join(errs...); apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: conflictRetry}, nil
+		return ctrl.Result{RequeueAfter: statuspatch.ReadAgain}, nil
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// readAgain is how long the cache gets to learn of another writer's patch.
-const readAgain = 100 * time.Millisecond
+// ReadAgain is how long the cache gets to learn of a write that came before.
+const ReadAgain = 100 * time.Millisecond
 
 // Journal knows of the patches of all Writers that share it, so that none
 // sends one that the API server would refuse because of another. Safe for

@@ -121,7 +121,7 @@ func (w *Writer) Apply(ctx context.Context, job *v1.PathwaysJob, next v1.Pathway
 	}
 	pin := w.newest(job)
 	if !w.journal.begin(job.UID, w.owner, pin, o.pinned) {
-		return Result{RetryAfter: readAgain}, nil
+		return Result{RetryAfter: ReadAgain}, nil
 	}
 	if o.pinned {
 		body.SetResourceVersion(pin)
