@@ -1,12 +1,14 @@
 package elastic
 
 import (
+	"math"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -316,6 +318,38 @@ func TestRememberPool(t *testing.T) {
 			}
 			if gone.Pool != "" {
 				t.Error("a shared node was changed")
+			}
+		})
+	}
+}
+
+func TestPreempts(t *testing.T) {
+	class := func(name string, value int32, change ...func(*schedulingv1.PriorityClass)) schedulingv1.PriorityClass {
+		c := schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+		for _, f := range change {
+			f(&c)
+		}
+		return c
+	}
+	global := func(c *schedulingv1.PriorityClass) { c.GlobalDefault = true }
+	never := func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = ptr.To(corev1.PreemptNever) }
+	few := []schedulingv1.PriorityClass{class("high", 1000), class("polite", 1000, never)}
+	for name, tc := range map[string]struct {
+		class   string
+		classes []schedulingv1.PriorityClass
+		want    int32
+	}{
+		"its class":                     {"high", few, 1000},
+		"a class that never preempts":   {"polite", few, math.MinInt32},
+		"a class that is gone":          {"none", few, 0},
+		"no class":                      {"", few, 0},
+		"the default":                   {"", append(few, class("default", 10, global)), 10},
+		"the lowest of two defaults":    {"", append(few, class("b", 20, global), class("a", 10, global), class("c", 30, global)), 10},
+		"its class, beside the default": {"high", append(few, class("default", 10, global)), 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := preempts(tc.class, tc.classes); got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package elastic
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -332,22 +333,37 @@ func (o *observer) node(ctx context.Context, pools *snapshot, name string) (*pla
 	return o.nodes.get(ctx, o.live, name, o.clock.Now())
 }
 
-// priority is that of the worker pods, by their PriorityClass.
+// priority is the one below which the worker pods may preempt others.
 func (o *observer) priority(ctx context.Context, js *jobsetv1alpha2.JobSet) (int32, error) {
 	rj := replicatedJob(js, v1.WorkerReplicatedJob)
-	if rj == nil || rj.Template.Spec.Template.Spec.PriorityClassName == "" {
+	if rj == nil {
 		return 0, nil
 	}
-	name := rj.Template.Spec.Template.Spec.PriorityClassName
-	var class schedulingv1.PriorityClass
-	err := o.cache.Get(ctx, client.ObjectKey{Name: name}, &class)
-	if apierrors.IsNotFound(err) {
-		return 0, nil
+	var classes schedulingv1.PriorityClassList
+	if err := o.cache.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("listing PriorityClasses: %w", err)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("reading the PriorityClass %s: %w", name, err)
+	return preempts(rj.Template.Spec.Template.Spec.PriorityClassName, classes.Items), nil
+}
+
+// preempts is the priority below which pods of the class may preempt others.
+// Pods without a class get the global default, of several the lowest, as the
+// API server's Priority admission does.
+func preempts(name string, classes []schedulingv1.PriorityClass) int32 {
+	var class *schedulingv1.PriorityClass
+	for i := range classes {
+		c := &classes[i]
+		if c.Name == name || name == "" && c.GlobalDefault && (class == nil || c.Value < class.Value) {
+			class = c
+		}
 	}
-	return class.Value, nil
+	switch {
+	case class == nil:
+		return 0
+	case ptr.Deref(class.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever:
+		return math.MinInt32
+	}
+	return class.Value
 }
 
 // maintenanceAnnounced says whether a node of the job's slices will be under

@@ -83,7 +83,7 @@ type Job struct {
 	MaxSliceRestarts int32
 	// Shape is the slice's shape for messages, e.g. "tpu-v5p-slice 4x4x4".
 	Shape string
-	// Priority of the worker pods.
+	// Priority is the one below which the worker pods may preempt others.
 	Priority int32
 	// Headless: the client is outside.
 	Headless bool
