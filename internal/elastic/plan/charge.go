@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,7 +144,7 @@ func (s *slice) stood(t time.Time) bool {
 	}
 	later := false
 	for _, e := range s.obs.Job.Status.History {
-		if e.Slice == nil || *e.Slice != s.in.Index {
+		if !s.owns(e) {
 			continue
 		}
 		begin, end := e.Time.Time, s.now
@@ -158,14 +159,19 @@ func (s *slice) stood(t time.Time) bool {
 	return later
 }
 
+// fellNear says that the slice went down around t. Where a host failed in the
+// same moment there is no charge, but the history tells.
 func (s *slice) fellNear(t time.Time) bool {
-	for _, c := range s.st.PendingCharges {
-		if d := c.Time.Sub(t); d >= -together && d <= together {
-			return true
-		}
+	near := func(at time.Time) bool {
+		d := at.Sub(t)
+		return d >= -together && d <= together
 	}
-	return false
+	return slices.ContainsFunc(s.st.PendingCharges, func(c v1.PendingCharge) bool { return near(c.Time.Time) }) ||
+		slices.ContainsFunc(s.obs.Job.Status.History, func(e v1.Interruption) bool { return s.owns(e) && near(e.Time.Time) })
 }
+
+// owns says that the entry of the history is about the slice.
+func (s *slice) owns(e v1.Interruption) bool { return e.Slice != nil && *e.Slice == s.in.Index }
 
 // settleCharges makes the provisional charges final that are old enough.
 func (s *slice) settleCharges() {

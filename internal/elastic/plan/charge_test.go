@@ -35,6 +35,15 @@ func pendingCharge(o *Observation, slice int, ago time.Duration) {
 	restarted(o, slice, 0, 1, ago)
 }
 
+// hostLost: the slice is suspended since its host failed.
+func hostLost(o *Observation, slice int, ago time.Duration) {
+	begin := ptr.To(metav1.NewTime(askedAt.Add(-ago)))
+	st := &o.Job.Status.Slices[slice]
+	st.State, st.Reason, st.DownSince, st.LastTransitionTime = v1.SliceSuspended, v1.ReasonHostFailed, begin, begin
+	o.Slices[slice].Pods[0].Ready = false
+	o.Job.Status.History = []v1.Interruption{{Time: *begin, Slice: ptr.To(int32(slice)), Reason: v1.ReasonHostFailed}}
+}
+
 func TestCharges(t *testing.T) {
 	const nothing = "0 final, 0 provisional"
 	rules := map[string]struct {
@@ -106,6 +115,11 @@ func TestCharges(t *testing.T) {
 		"the only slice that was Ready": {func(o *Observation) {
 			restarted(o, 0, 2, 1, 0)
 			o.Slices[1].Pods[0].Ready, o.Job.Status.Slices[1].State = false, v1.SliceSuspended
+		}, "0 final, 1 provisional"},
+		"the other slice lost a host 10 s ago": {func(o *Observation) { restarted(o, 0, 2, 1, 0); hostLost(o, 1, 10*time.Second) }, nothing},
+		"the other slice lost a host 11 s ago": {func(o *Observation) {
+			restarted(o, 0, 2, 1, 0)
+			hostLost(o, 1, 11*time.Second)
 		}, "0 final, 1 provisional"},
 		"the program has ended": {func(o *Observation) { restarted(o, 0, 2, 1, 0); o.Head.MainExited = true }, nothing},
 	}
