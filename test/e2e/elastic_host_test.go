@@ -36,6 +36,9 @@ var _ = Describe("A slice whose host failed", func() {
 		out, err := w.Kubectl(ctx, "get", "pathwaysjobs", "--namespace", w.namespace)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(out).To(MatchRegexp(`train +Running +2/2 +0 `))
+		out, err = w.Kubectl(ctx, "pathways", "status", p.name, "--namespace", w.namespace)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(out).To(And(ContainSubstring("Slices, 2/2 Ready"), MatchRegexp(`slice 1 +HostFailed +%s +%s `, p.pool, to)))
 
 		if repair != nil {
 			Eventually(p.leftovers).WithContext(ctx).WithTimeout(recovery).Should(BeEmpty())

@@ -11,6 +11,8 @@ package e2e
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,12 +22,15 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"pathways.domain/pathways-job/internal/testing/cluster"
+	"pathways.domain/pathways-job/internal/testing/envtest"
 )
 
 func TestE2E(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "End to end")
 }
+
+var pluginDir = filepath.Join(envtest.Root(), "bin", "test")
 
 // shared is the cluster that most specs run on.
 var shared *cluster.Cluster
@@ -46,6 +51,7 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
 	}()
 	chart(ctx, e.Cluster)
 	e.start(ctx)
+	run(ctx, "go", "build", "-buildvcs=false", "-o", filepath.Join(pluginDir, "kubectl-pathways"), "./cmd/kubectl-pathways")
 	Expect(<-pools).To(Succeed())
 	return []byte(e.Dir)
 }, func(dir []byte) {
@@ -53,11 +59,13 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) []byte {
 	format.MaxLength = 2000
 	// As long as a busy machine may need; no spec waits for it in vain.
 	SetDefaultEventuallyTimeout(2 * time.Minute)
-	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
 	SetDefaultConsistentlyDuration(3 * time.Second)
 	SetDefaultConsistentlyPollingInterval(100 * time.Millisecond)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	var err error
+	// kubectl finds its plugins in the PATH.
+	err := os.Setenv("PATH", pluginDir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	Expect(err).NotTo(HaveOccurred())
 	shared, err = cluster.Attach(string(dir))
 	Expect(err).NotTo(HaveOccurred())
 })
