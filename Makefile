@@ -94,7 +94,7 @@ test_api = $(GO_TEST) $(API_PKGS)
 test_controllers = $(GO_TEST) $(CONTROLLER_PKGS)
 test_chart = $(GO_TEST) -count=1 ./test/chart
 # A spec that fails is tried again: the machine may be shared. Ginkgo lists those that were flaky.
-test_e2e = $(GINKGO) -procs=6 -tags=e2e -timeout=55m -flake-attempts=3 -poll-progress-after=2m ./test/e2e
+test_e2e = $(GINKGO) -procs=6 -tags=e2e -timeout=55m -flake-attempts=2 -poll-progress-after=2m ./test/e2e
 test_crash = $(GO_TEST) -count=1 -tags=real ./test/realcluster
 test_real = $(GINKGO) -procs=2 -tags=real -timeout=25m -flake-attempts=2 -poll-progress-after=3m ./test/real
 
