@@ -37,6 +37,7 @@ type observer struct {
 	nodes  *liveNodes
 	others *foreignPods
 	killed *killedWorkers
+	pulse  *pulse // nil where nobody asks
 	clock  clock.PassiveClock
 	policy plan.Policy
 }
@@ -53,7 +54,9 @@ func (o *observer) observe(ctx context.Context, job *v1.PathwaysJob, status v1.P
 	if err != nil {
 		return obs, 0, err
 	}
-	obs = plan.Observation{Policy: o.policy, Job: jobFacts(job, status), JobSet: jobSetFacts(js)}
+	obs = plan.Observation{
+		Policy: o.policy, Job: jobFacts(job, status), JobSet: jobSetFacts(js), Answering: o.pulse.answering(),
+	}
 	where := placementOf(job, js)
 	obs.Job.VMs = where.vms
 	obs.Job.Shape = where.accelerator + " " + where.topology

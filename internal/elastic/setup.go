@@ -96,8 +96,12 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, o Options) error
 		return err
 	}
 	r := New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("pathways-job-elastic"), o)
+	var err error
+	if r.observer.pulse, err = newPulse(mgr, r.clock); err != nil {
+		return fmt.Errorf("setting up the pulse of the API server: %w", err)
+	}
 	w := &watcher{cache: mgr.GetCache(), pools: r.observer.pools, killed: r.observer.killed, forget: r.status.Forget}
-	err := ctrl.NewControllerManagedBy(mgr).
+	err = ctrl.NewControllerManagedBy(mgr).
 		Named("elastic").
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1), RateLimiter: backoff()}).
 		Watches(&v1.PathwaysJob{}, handle(w.jobMatters, w.enqueueJob)).

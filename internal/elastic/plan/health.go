@@ -42,13 +42,19 @@ func failureOf(n *Node, p Policy, now time.Time) (f failure, until time.Time) {
 }
 
 // judge is failureOf, but for hosts that are not back yet when a mass failure
-// is over: they are about to return, and get their grace anew.
+// or an outage of the API server is over: they are about to return, and get
+// their grace anew.
 func (p *planner) judge(n *Node) (f failure, until time.Time) {
 	f, until = failureOf(n, p.obs.Policy, p.now)
-	if resumed := p.repair.Resumed; f == notReady && resumed != nil {
-		if anew := resumed.Add(p.obs.Policy.NotReadyGrace); p.now.Before(anew) {
-			return unsteady, anew
-		}
+	if f != notReady {
+		return f, until
+	}
+	over := p.obs.Answering
+	if resumed := p.repair.Resumed; resumed != nil && resumed.After(over) {
+		over = resumed.Time
+	}
+	if anew := over.Add(p.obs.Policy.NotReadyGrace); !over.IsZero() && p.now.Before(anew) {
+		return unsteady, anew
 	}
 	return f, until
 }

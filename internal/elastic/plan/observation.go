@@ -30,6 +30,10 @@ type Observation struct {
 	// OtherVoluntaryMoves says that a slice of another job on pools of this
 	// shape is being moved ahead of a maintenance right now.
 	OtherVoluntaryMoves bool
+
+	// Answering is since when the API server answers again after an outage in
+	// which no host could report; zero if none is known of.
+	Answering time.Time
 }
 
 // Mode is what the operator may do.

@@ -131,6 +131,14 @@ func TestHostFailed(t *testing.T) {
 			notReadyFor(o, NodeReadyUnknown, time.Minute)
 			o.Job.Status.Repair = &v1.RepairStatus{Resumed: ptr.To(metav1.NewTime(askedAt.Add(-30 * time.Second)))}
 		}, want: replaced},
+		"Unknown, the API server answers again for 29 s": {change: func(o *Observation) {
+			notReadyFor(o, NodeReadyUnknown, time.Minute)
+			o.Answering = askedAt.Add(-29 * time.Second)
+		}, want: waits},
+		"Unknown, the API server answers again for 30 s": {change: func(o *Observation) {
+			notReadyFor(o, NodeReadyUnknown, time.Minute)
+			o.Answering = askedAt.Add(-30 * time.Second)
+		}, want: replaced},
 		"gone, a mass failure is just over": {change: func(o *Observation) {
 			node(o, 0, 1).Gone = true
 			o.Job.Status.Repair = &v1.RepairStatus{Resumed: ptr.To(metav1.NewTime(askedAt))}
