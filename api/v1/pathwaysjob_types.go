@@ -164,9 +164,11 @@ type WorkerSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	Topology string `json:"topology,omitempty"`
 
-	// numSlices is the number of slices.
+	// numSlices is the number of slices. The bound keeps the status of a job
+	// well below what the API server stores of an object.
 	// +required
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2048
 	NumSlices int32 `json:"numSlices,omitempty"`
 
 	// maxSliceRestarts is how often the workers of one slice of an elastic

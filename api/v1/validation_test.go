@@ -135,6 +135,8 @@ func TestRefusals(t *testing.T) {
 			`spec.workers[0].numSlices: Invalid value: 0: spec.workers[0].numSlices in body should be greater than or equal to 1`},
 		"negative restarts": {"", "{controller: {}, maxRestarts: -1, " + v5e + "}",
 			`spec.maxRestarts: Invalid value: -1: spec.maxRestarts in body should be greater than or equal to 0`},
+		"too many slices": {"", "{controller: {}, workers: [{type: ct5p-hightpu-4t, topology: 4x4x4, numSlices: 2049}]}",
+			`spec.workers[0].numSlices: Invalid value: 2049: spec.workers[0].numSlices in body should be less than or equal to 2048`},
 		"negative slice budget": {"", "{controller: {}, workers: [{type: ct5p-hightpu-4t, topology: 4x4x4, numSlices: 1, maxSliceRestarts: -1}]}",
 			`spec.workers[0].maxSliceRestarts: Invalid value: -1: spec.workers[0].maxSliceRestarts in body should be greater than or equal to 0`},
 		"negative grace": {"", "{controller: {}, workers: [{type: ct5p-hightpu-4t, topology: 4x4x4, numSlices: 1, terminationGracePeriodSeconds: -5}]}",
