@@ -1,10 +1,13 @@
 package elastic
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -23,7 +26,7 @@ func (r *Reconciler) tell(job *v1.PathwaysJob, before v1.PathwaysJobStatus, d pl
 		if e.Warning {
 			kind = corev1.EventTypeWarning
 		}
-		r.recorder.Eventf(job, nil, kind, e.Reason, "Repair", "%s", clip(e.Message, maxNote))
+		r.recorder.Eventf(job, related(job, e.Slice), kind, e.Reason, "Repair", "%s", clip(e.Message, maxNote))
 		switch e.Reason {
 		case plan.EventSliceResumed, plan.EventSliceHotSwapped, plan.EventSliceRestarted:
 			r.metrics.Recovered(e.Cause, e.Down)
@@ -41,6 +44,18 @@ func (r *Reconciler) tell(job *v1.PathwaysJob, before v1.PathwaysJobStatus, d pl
 			r.metrics.Replaced(s.Reason)
 		}
 		r.metrics.Charged(v1.ReasonWorkerFailed, int(ptr.Deref(s.Restarts, 0)-ptr.Deref(was.Restarts, 0)))
+	}
+}
+
+// related is the child Job of the slice that an event is about. Events of one
+// object, reason and related object are counted as one, with the first's words.
+func related(job *v1.PathwaysJob, slice int32) runtime.Object {
+	if slice == plan.JobLevel {
+		return nil
+	}
+	return &corev1.ObjectReference{
+		APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job",
+		Namespace: job.Namespace, Name: fmt.Sprintf("%s-%s-%d", job.Name, v1.WorkerReplicatedJob, slice),
 	}
 }
 
