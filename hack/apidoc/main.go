@@ -147,6 +147,9 @@ func facts(field apiextensionsv1.JSONSchemaProps) string {
 	if field.Minimum != nil {
 		parts = append(parts, fmt.Sprintf("At least %v.", *field.Minimum))
 	}
+	if field.Maximum != nil {
+		parts = append(parts, fmt.Sprintf("At most %v.", *field.Maximum))
+	}
 	if field.MaxItems != nil {
 		parts = append(parts, fmt.Sprintf("At most %d entries.", *field.MaxItems))
 	}

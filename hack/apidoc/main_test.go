@@ -28,7 +28,7 @@ spec:
             required: [size]
             properties:
               color: {type: string, description: color of it, enum: [red, blue], default: red}
-              size: {type: integer, format: int32, description: "size, a|b <c>", minimum: 1}
+              size: {type: integer, format: int32, description: "size, a|b <c>", minimum: 1, maximum: 9}
               labels: {type: object, additionalProperties: {type: string}}
               template: {type: object, description: pods, properties: {spec: {type: object}}}
               parts:
@@ -55,7 +55,7 @@ What is wanted.
 
 | field | type | |
 |---|---|---|
-| ` + "`size`" + ` * | int32 | size, a\|b &lt;c> At least 1. |
+| ` + "`size`" + ` * | int32 | size, a\|b &lt;c> At least 1. At most 9. |
 | ` + "`color`" + ` | string | color of it One of ` + "`red`, `blue`. Set by default: `red`" + `. |
 | ` + "`labels`" + ` | map of string |  |
 | ` + "`parts`" + ` | list of object | parts of it At most 2 entries. |

@@ -128,7 +128,7 @@ func (s *slice) noteDown() {
 
 func (s *slice) openEntry() *v1.Interruption {
 	i := slices.IndexFunc(s.out.History, func(e v1.Interruption) bool {
-		return e.Slice != nil && *e.Slice == s.in.Index && e.DownSeconds == nil
+		return s.owns(e) && e.DownSeconds == nil
 	})
 	if i < 0 {
 		return nil
