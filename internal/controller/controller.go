@@ -91,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if r.queued.any() && startsWell(o.previous, next) && errors.Join(errs...) == nil {
 		return ctrl.Result{RequeueAfter: giveWay}, nil
 	}
-	written, err := r.status.Apply(ctx, job, next, every(o.previous, next), statuspatch.Pinned())
+	written, err := r.status.Apply(ctx, job, next, every(o, next), statuspatch.Pinned())
 	if apierrors.IsConflict(err) {
 		// Read too early: the cache has it in a moment.
 		if err := errors.Join(errs...); err != nil {

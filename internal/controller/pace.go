@@ -22,12 +22,13 @@ const (
 	giveWay = 500 * time.Millisecond
 )
 
-// every is how long after the last patch this one may be written.
-func every(previous, next v1.PathwaysJobStatus) statuspatch.Option {
+// every is how long after the last patch this one may be written. What is
+// done after it waits with it.
+func every(o *observation, next v1.PathwaysJobStatus) statuspatch.Option {
 	switch {
-	case !sameOutcome(previous, next):
+	case !sameOutcome(o.previous, next), restartsAsNew(o):
 		return statuspatch.Every(statuspatch.MinInterval)
-	case startsWell(previous, next):
+	case startsWell(o.previous, next):
 		return statuspatch.Every(calmStart)
 	default:
 		return statuspatch.Every(calm)

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,6 +115,36 @@ var _ = Describe("a whole restart", func() {
 		w.headPod(job, func(s *corev1.PodStatus) { s.Phase = corev1.PodSucceeded })
 		w.finish(job, jobsetv1alpha2.JobSetCompleted)
 		expectTrue(w.step(job), v1.ConditionCompleted, v1.ReasonSucceeded)
+	})
+
+	It("follows a head that failed because its pod was deleted, and no other failure", func(ctx SpecContext) {
+		w := newWorld(ctx, none)
+		job, head := w.running(w.job("train").Obj())
+		w.events()
+		Expect(admin.Delete(ctx, head, client.GracePeriodSeconds(30))).To(Succeed()) // stays: no kubelet ends it here
+		Expect(w.step(job).Status.HeadDisruption).To(HaveValue(HaveField("Reason", reasonDeleted)))
+		failed := func(first string) {
+			w.setJobSetStatus(job, func(s *jobsetv1alpha2.JobSetStatus) {
+				meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+					Type: string(jobsetv1alpha2.JobSetFailed), Status: metav1.ConditionTrue, Reason: "ReachedMaxRestarts",
+					Message: "jobset failed due to reaching max number of restarts (first failed job: " + first + ")",
+				})
+			})
+		}
+		failed("train-pathways-head-0")
+		got := w.step(job)
+		expectTrue(got, v1.ConditionPending, v1.ReasonRestarting)
+		Expect(got.Status.TerminalState).To(BeEmpty())
+		Expect(w.jobSet(job).DeletionTimestamp).NotTo(BeNil())
+		Expect(admin.Delete(ctx, head, client.GracePeriodSeconds(0))).To(Succeed())
+		w.removeJobSet(job)
+		got = w.step(job)
+		Expect(got.Status.Restarts).To(HaveValue(Equal(int32(1))))
+		Expect(got.Status.JobSet.ChargedRestarts).To(HaveValue(BeZero()))
+
+		w.headPod(job, func(s *corev1.PodStatus) { s.Phase = corev1.PodFailed })
+		failed("train-pathways-head-0")
+		expectTrue(w.step(job), v1.ConditionFailed, v1.ReasonJobSetFailed)
 	})
 
 	It("that an annotation asks for evicts the head, once", func(ctx SpecContext) {

@@ -83,7 +83,7 @@ func completed(o *observation) *verdict {
 
 func failed(o *observation) *verdict {
 	c := jobSetCondition(o.jobSet, jobsetv1alpha2.JobSetFailed)
-	if c == nil {
+	if c == nil || restartsAsNew(o) {
 		return nil
 	}
 	reason, message := whatFailed(o, c.Message)
@@ -188,7 +188,7 @@ func pending(o *observation) verdict {
 	case !o.jobSet.DeletionTimestamp.IsZero():
 		v.reason, v.message = v1.ReasonRestarting, "its JobSet is being deleted; it is created again once that is gone"
 	case restartsAsNew(o):
-		v.reason, v.message = v1.ReasonRestarting, "the head exited with 0 because it was disrupted, so the job is not completed: its JobSet is created again"
+		v.reason, v.message = v1.ReasonRestarting, "the head ended because it was disrupted, so the job has neither completed nor failed: its JobSet is created again"
 	case o.refused != nil:
 		v.reason, v.message = o.refused.reason, o.refused.message
 	case waitsFor(o) != nil:

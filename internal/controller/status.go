@@ -155,9 +155,18 @@ func headWasDisrupted(o *observation) bool {
 	}
 }
 
-// restartsAsNew: the JobSet has ended as Completed although the job has not.
+// restartsAsNew: the JobSet has ended although the job has not, because its
+// head was disrupted and exited.
 func restartsAsNew(o *observation) bool {
-	return jobSetCondition(o.jobSet, jobsetv1alpha2.JobSetCompleted) != nil && headWasDisrupted(o)
+	return headWasDisrupted(o) && (jobSetCondition(o.jobSet, jobsetv1alpha2.JobSetCompleted) != nil || headEndedJobSet(o))
+}
+
+// headEndedJobSet says whether the JobSet failed because its head's Job did.
+// JobSet's words name that Job, which the cache may not know as failed yet.
+func headEndedJobSet(o *observation) bool {
+	c := jobSetCondition(o.jobSet, jobsetv1alpha2.JobSetFailed)
+	return c != nil && (strings.Contains(c.Message, "first failed job: "+o.jobSet.Name+"-"+v1.HeadReplicatedJob+"-0)") ||
+		o.headJob != nil && jobFailed(o.headJob) != nil)
 }
 
 // restartRequest takes up a new value of the restart annotation. The intent
