@@ -14,8 +14,8 @@ const (
 	// meanwhile, and the read is tried again.
 	ReasonReadFailed = "ReadFailed"
 	// ReasonCreateRefused (Pending): the API server refused the JobSet, for
-	// example because of a quota or an admission webhook; creating it is
-	// tried again.
+	// example because of a quota or an admission webhook; the message says
+	// whether trying again can help.
 	ReasonCreateRefused = "CreateRefused"
 	// ReasonNameInUse (Pending): an earlier JobSet of the same name is still
 	// being deleted, or a Service that is not the job's has the name of the
@@ -30,10 +30,14 @@ const (
 	// ReasonUnschedulable (Pending): the scheduler finds no node for a pod;
 	// the message has its words.
 	ReasonUnschedulable = "Unschedulable"
-	// ReasonPodsRefused (Pending): the API server refuses the job's pods, for
-	// example because of a quota, the namespace's pod security standard or a
-	// missing ServiceAccount; the message has its words.
+	// ReasonPodsRefused (Pending): the API server refuses pods or child Jobs of
+	// the job, for example because of a quota, the namespace's pod security
+	// standard, a missing ServiceAccount or an invalid template; the message
+	// has its words.
 	ReasonPodsRefused = "PodsRefused"
+	// ReasonJobsMissing (Pending): JobSet has not created child Jobs of the job
+	// for two minutes, and no event tells why; its controller may not run.
+	ReasonJobsMissing = "JobsMissing"
 	// ReasonContainerNotStarting (Pending): a container of a placed pod cannot
 	// start, for example because its image cannot be pulled; the message has
 	// the kubelet's words.

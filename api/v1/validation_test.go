@@ -56,6 +56,9 @@ func causes(err error) string {
 }
 
 func TestRefusals(t *testing.T) {
+	// subdomain is what the API server says of itself.
+	const subdomain = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character ` +
+		`(e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
 	tests := map[string]struct{ name, spec, want string }{
 		"topology with a star": {"", worker("ct5lp-hightpu-4t", "16*16"),
 			`spec.workers[0].topology: Invalid value: "16*16" is no topology: write sides joined by x, like 16x16 for ct5lp-hightpu-4t`},
@@ -64,7 +67,11 @@ func TestRefusals(t *testing.T) {
 		"topology of one side": {"", worker("ct5p-hightpu-4t", "64"),
 			`spec.workers[0].topology: Invalid value: "64" is no topology: write sides joined by x, like 4x4x4 for ct5p-hightpu-4t`},
 		"side of zero": {"", worker("ct6e-standard-4t", "0x4"),
-			`spec.workers[0].topology: Invalid value: "0x4" is no topology: write sides joined by x, like 4x4 for ct6e-standard-4t`},
+			`spec.workers[0].topology: Invalid value: "0x4" is not possible: a side is 2 to 16, without leading zeros, like 4x4 for ct6e-standard-4t`},
+		"side of four digits": {"", worker("ct5lp-hightpu-4t", "1024x1024"),
+			`spec.workers[0].topology: Invalid value: "1024x1024" is not possible: a side is 2 to 16, without leading zeros, like 4x4 for ct5lp-hightpu-4t`},
+		"side with a leading zero": {"", worker("ct5p-hightpu-4t", "04x4x4"),
+			`spec.workers[0].topology: Invalid value: "04x4x4" is not possible: a side is 1 to 256, without leading zeros, like 4x4x4 for ct5p-hightpu-4t`},
 		"topology near a valid one": {"", worker("ct5lp-hightpu-4t", "16x15"),
 			`spec.workers[0].topology: Invalid value: "16x15" is not possible with ct5lp-hightpu-4t: it can be 2x2, 2x4, 4x4, 4x8, 8x8, 8x16 or 16x16`},
 		"longer than twice as wide": {"", worker("ct6e-standard-4t", "2x8"),
@@ -104,7 +111,7 @@ func TestRefusals(t *testing.T) {
 		"too many cubes, tpu7x": {"", worker("tpu7x-standard-4t", "32x20x16"),
 			`spec.workers[0].topology: Invalid value: "32x20x16" is too large: a slice of tpu7x-standard-4t has at most 144 cubes of 4x4x4 chips, the largest 16x24x24`},
 		"topology too long": {"", worker("tpu7x-standard-4t", "1000x1000x1000"),
-			`spec.workers[0].topology: Invalid value: "1000x1000x1000" is no topology: write sides joined by x, like 4x4x4 for tpu7x-standard-4t`},
+			`spec.workers[0].topology: Invalid value: "1000x1000x1000" is not possible: a side is 1 to 256, without leading zeros, like 4x4x4 for tpu7x-standard-4t`},
 		"no topology": {"", "{controller: {}, workers: [{type: ct5p-hightpu-4t, numSlices: 1}]}",
 			"spec.workers[0].topology: Required value\n" +
 				"<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"},
@@ -160,14 +167,34 @@ func TestRefusals(t *testing.T) {
 		"variable twice": {"", "{controller: {}, customComponents: [{componentType: worker, customEnv: [{name: A}, {name: A}]}], " +
 			v5e + "}",
 			`spec.customComponents[0].customEnv[1]: Duplicate value: {"name":"A"}`},
-		"no main among several": {"", "{controller: {template: {spec: {containers: [{name: trainer}, {name: logger}]}}}, " + v5e + "}",
+		"no main among several": {"", "{controller: {template: {spec: {containers: [{name: trainer, image: a}, {name: logger, image: a}]}}}, " + v5e + "}",
 			`spec.controller.mainContainerName: Invalid value: no container is named "main": name the one that runs the JAX program, one of ["trainer", "logger"], or set JAX_PLATFORMS and JAX_BACKEND_TARGET in it yourself`},
 		"name too long": {strings.Repeat("a", 40), "{controller: {}, " + v5e + "}",
 			`metadata.name: Invalid value: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" has 40 characters, at most 39 are possible: its head pod is named <name>-pathways-head-0-0-xxxxx, and a pod name has at most 63`},
 		"name with a dot": {"train.v2", "{controller: {}, " + v5e + "}",
-			`metadata.name: Invalid value: "train.v2" cannot name a JobSet and its pods: it must begin with a letter and have no dot, for example "train-v2"`},
+			`metadata.name: Invalid value: "train.v2" cannot name a JobSet and its pods: it must have only lower case letters, digits and -, begin with a letter and end with a letter or digit, for example "train-v2"`},
 		"name with a digit": {"2nd.train", "{controller: {}, " + v5e + "}",
-			`metadata.name: Invalid value: "2nd.train" cannot name a JobSet and its pods: it must begin with a letter and have no dot, for example "job-2nd-train"`},
+			`metadata.name: Invalid value: "2nd.train" cannot name a JobSet and its pods: it must have only lower case letters, digits and -, begin with a letter and end with a letter or digit, for example "job-2nd-train"`},
+		"name in upper case": {"Abc", "{controller: {}, " + v5e + "}",
+			`metadata.name: Invalid value: "Abc": ` + subdomain + `
+metadata.name: Invalid value: "Abc" cannot name a JobSet and its pods: it must have only lower case letters, digits and -, begin with a letter and end with a letter or digit, for example "abc"`},
+		"name with an underscore": {"a_b", "{controller: {}, " + v5e + "}",
+			`metadata.name: Invalid value: "a_b": ` + subdomain + `
+metadata.name: Invalid value: "a_b" cannot name a JobSet and its pods: it must have only lower case letters, digits and -, begin with a letter and end with a letter or digit, for example "a-b"`},
+		"name with dashes around": {"-A.b_", "{controller: {}, " + v5e + "}",
+			`metadata.name: Invalid value: "-A.b_": ` + subdomain + `
+metadata.name: Invalid value: "-A.b_" cannot name a JobSet and its pods: it must have only lower case letters, digits and -, begin with a letter and end with a letter or digit, for example "a-b"`},
+		"name of no ASCII letter": {"Ä", "{controller: {}, " + v5e + "}",
+			`metadata.name: Invalid value: "Ä": ` + subdomain + `
+metadata.name: Invalid value: "Ä" cannot name a JobSet and its pods: it must have only lower case letters, digits and -, begin with a letter and end with a letter or digit`},
+		"name with one of no ASCII": {"aÄb", "{controller: {}, " + v5e + "}",
+			`metadata.name: Invalid value: "aÄb": ` + subdomain + `
+metadata.name: Invalid value: "aÄb" cannot name a JobSet and its pods: it must have only lower case letters, digits and -, begin with a letter and end with a letter or digit`},
+		"name with two dots": {"7a..b", "{controller: {}, " + v5e + "}",
+			`metadata.name: Invalid value: "7a..b": ` + subdomain + `
+metadata.name: Invalid value: "7a..b" cannot name a JobSet and its pods: it must have only lower case letters, digits and -, begin with a letter and end with a letter or digit, for example "job-7a--b"`},
+		"name too long for its example": {strings.Repeat("9", 36), "{controller: {}, " + v5e + "}",
+			`metadata.name: Invalid value: "999999999999999999999999999999999999" cannot name a JobSet and its pods: it must have only lower case letters, digits and -, begin with a letter and end with a letter or digit`},
 	}
 	c := newClient(t, &recorder{})
 	for name, tc := range tests {
@@ -215,9 +242,9 @@ func TestAccepted(t *testing.T) {
 		"templates without containers": {"", "{controller: {mainContainerName: main, template: {spec: {serviceAccountName: a}}}, workers: [{type: ct5lp-hightpu-4t, " +
 			"topology: 4x4, numSlices: 1, template: {spec: {serviceAccountName: a}}}]}"},
 		"empty template":                {"", "{controller: {template: {}}, " + v5e + "}"},
-		"one container of another name": {"", "{controller: {template: {spec: {containers: [{name: trainer}]}}}, " + v5e + "}"},
+		"one container of another name": {"", "{controller: {template: {spec: {containers: [{name: trainer, image: a}]}}}, " + v5e + "}"},
 		"several, one of them set up by hand": {"", "{controller: {template: {spec: {containers: [{name: trainer, " +
-			"env: [{name: JAX_PLATFORMS, value: proxy}]}, {name: logger}]}}}, " + v5e + "}"},
+			"image: a, env: [{name: JAX_PLATFORMS, value: proxy}]}, {name: logger, image: a}]}}}, " + v5e + "}"},
 		"everything new": {"", "{hostNetwork: false, suspend: true, ttlSecondsAfterFinished: 0, " +
 			"managedBy: pathways-job.pathways.domain/controller, controller: {elasticSlices: 1}, " +
 			"customComponents: [{componentType: proxy_server, resources: {limits: {cpu: 16, memory: 100G}}}], " +
@@ -270,7 +297,7 @@ func TestAccepted(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	c := newClient(t, &recorder{})
-	o := manifest(t, "defaults", "{controller: {template: {spec: {containers: [{name: main}]}}}, customComponents: [{componentType: worker, "+
+	o := manifest(t, "defaults", "{controller: {template: {spec: {containers: [{name: main, image: a}]}}}, customComponents: [{componentType: worker, "+
 		"customEnv: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]}], "+v5e+"}")
 	if err := c.Create(context.Background(), o, client.DryRunAll); err != nil {
 		t.Fatal(err)
@@ -281,7 +308,8 @@ func TestDefaults(t *testing.T) {
   template:
     spec:
       containers:
-      - name: main
+      - image: a
+        name: main
 customComponents:
 - componentType: worker
   customEnv:

@@ -78,11 +78,12 @@ func section(out *strings.Builder, path string, schema apiextensionsv1.JSONSchem
 	for _, name := range slices.SortedFunc(maps.Keys(schema.Properties), byNeed(schema.Required)) {
 		field := schema.Properties[name]
 		fmt.Fprintf(out, "| `%s`%s | %s | %s |\n", name, mark(slices.Contains(schema.Required, name)), typeOf(field), facts(field))
-		switch {
-		case isOpaque(name, field):
-		case field.Type == "object" && len(field.Properties) > 0:
+		if !hasSection(name, field) {
+			continue
+		}
+		if field.Type == "object" {
 			children = append(children, child{path + "." + name, field})
-		case field.Type == "array" && field.Items != nil && field.Items.Schema != nil && len(field.Items.Schema.Properties) > 0:
+		} else {
 			item := *field.Items.Schema
 			item.Description = cmp.Or(item.Description, field.Description)
 			children = append(children, child{path + "." + name + "[]", item})
@@ -107,9 +108,17 @@ func byNeed(required []string) func(a, b string) int {
 	}
 }
 
-// isOpaque says whether a field is of Kubernetes' own, documented there.
-func isOpaque(name string, field apiextensionsv1.JSONSchemaProps) bool {
-	return name == "template" || name == "resources" || name == "customEnv" || name == "conditions" || len(field.Properties) == 0 && field.Items == nil
+// hasSection says whether a field holds objects of ours, which get a section.
+// Those of Kubernetes are documented there.
+func hasSection(name string, field apiextensionsv1.JSONSchemaProps) bool {
+	switch name {
+	case "template", "resources", "customEnv", "conditions":
+		return false
+	}
+	if field.Type == "array" && field.Items != nil && field.Items.Schema != nil {
+		field = *field.Items.Schema
+	}
+	return len(field.Properties) > 0
 }
 
 func mark(required bool) string {

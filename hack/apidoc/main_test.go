@@ -26,11 +26,20 @@ spec:
             type: object
             description: What is wanted.
             required: [size]
+            x-kubernetes-validations: [{fieldPath: .color, message: cannot change}]
             properties:
               color: {type: string, description: color of it, enum: [red, blue], default: red}
               size: {type: integer, format: int32, description: "size, a|b <c>", minimum: 1, maximum: 9}
               labels: {type: object, additionalProperties: {type: string}}
-              template: {type: object, description: pods, properties: {spec: {type: object}}}
+              template:
+                type: object
+                description: pods
+                properties:
+                  spec:
+                    type: object
+                    properties:
+                      list: {type: array, items: {type: object, x-kubernetes-validations: [{fieldPath: .image, message: none}]}}
+                    x-kubernetes-validations: [{fieldPath: .node, messageExpression: "'\"%s\" is no node'.format([self.node])"}]
               parts:
                 type: array
                 maxItems: 2
@@ -60,6 +69,12 @@ What is wanted.
 | ` + "`labels`" + ` | map of string |  |
 | ` + "`parts`" + ` | list of object | parts of it At most 2 entries. |
 | ` + "`template`" + ` | object | pods |
+
+Refused, with these messages:
+
+- ` + "`color`" + `: cannot change
+- ` + "`template.spec.node`" + `: "…" is no node
+- ` + "`template.spec.list[].image`" + `: none
 
 ## spec.parts[]
 

@@ -3,16 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-)
-
-// maxContainers and maxEnv bound the lists that the rule on the main container
-// looks through, so that the API server can tell its cost. Both are far above
-// what a pod can have in practice.
-const (
-	maxContainers = 128
-	maxEnv        = 2048
 )
 
 // Finish changes a CustomResourceDefinition of ours in place.
@@ -41,17 +32,15 @@ func finishSchema(root map[string]any) error {
 		"properties": map[string]any{"name": map[string]any{"type": "string"}},
 	}
 	spec := at(props, "spec", "properties")
-	templates := map[string]any{
-		"spec.controller.template": at(spec, "controller", "properties", "template"),
-		"spec.workers[].template":  at(spec, "workers", "items", "properties", "template"),
-	}
-	for _, path := range slices.Sorted(maps.Keys(templates)) {
-		template, ok := templates[path].(map[string]any)
+	for _, t := range templates {
+		owner, _ := at(spec, t.owner...).(map[string]any)
+		template, ok := owner["template"].(map[string]any)
 		if !ok {
-			return fmt.Errorf("no schema at %s", path)
+			return fmt.Errorf("no schema of a template at %v", t.owner)
 		}
-		finishTemplate(template)
+		t.finish(template)
 	}
+	finishPlacement(at(spec, "workers", "items"))
 	for _, path := range [][]string{{"customComponents", "items", "properties", "customEnv"}, {"customComponents", "items", "properties", "resources"}} {
 		s, ok := at(spec, path...).(map[string]any)
 		if !ok {
@@ -60,27 +49,6 @@ func finishSchema(root map[string]any) error {
 		dropDefaults(s)
 	}
 	return nil
-}
-
-func finishTemplate(template map[string]any) {
-	description := template["description"]
-	walk(template, func(s map[string]any) { delete(s, "description") })
-	template["description"] = description
-	dropDefaults(template)
-
-	props := template["properties"].(map[string]any)
-	props["metadata"].(map[string]any)["description"] = "metadata of the pods: labels and annotations. See kubectl explain pod.metadata."
-	props["spec"].(map[string]any)["description"] = "spec of the pods. See kubectl explain pod.spec."
-	// Go programs print creationTimestamp: null in a template.
-	at(props, "metadata", "properties").(map[string]any)["creationTimestamp"] =
-		map[string]any{"type": "string", "format": "date-time"}
-
-	// A template may do without containers of its own: those of Pathways are
-	// added. Without the requirement, an explicit null means the same.
-	delete(props["spec"].(map[string]any), "required")
-	containers := at(props, "spec", "properties", "containers").(map[string]any)
-	containers["maxItems"] = maxContainers
-	at(containers, "items", "properties", "env").(map[string]any)["maxItems"] = maxEnv
 }
 
 // dropDefaults removes the defaults of core types, but for those that the keys
