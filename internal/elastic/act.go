@@ -29,9 +29,11 @@ import (
 // maxParallel bounds the requests that one job's actions have under way.
 const maxParallel = 16
 
-// disruptionReason is the reason of the DisruptionTarget condition that a
-// head's pod gets when its host is lost.
-const disruptionReason = "HostLost"
+// Reasons of the DisruptionTarget condition that a head's pod gets from us.
+const (
+	disruptionHostLost = "HostLost"   // its host is lost
+	disruptionDeleted  = "PodDeleted" // someone deleted it
+)
 
 // actor carries out what the planner decided. Every action may be repeated:
 // it finds what it does already done, or the object that it was about gone.
@@ -127,7 +129,7 @@ func (a *actor) do(ctx context.Context, job *v1.PathwaysJob, x plan.Action) erro
 		err = a.deletePod(ctx, job, x, x.GraceSeconds)
 	case plan.ForceDeletePod:
 		err = a.deletePod(ctx, job, x, 0)
-	case plan.DeleteFailedLeaderPod:
+	case plan.DeleteFailedLeaderPod, plan.DeleteOrphanPod:
 		err = a.delete(ctx, &corev1.Pod{ObjectMeta: objectMeta(job, x)}, x)
 	case plan.HoldLost:
 		err = a.patchJob(ctx, job, x, map[string]any{"parallelism": 0})
@@ -142,7 +144,9 @@ func (a *actor) do(ctx context.Context, job *v1.PathwaysJob, x plan.Action) erro
 	case plan.RecreateJobSet:
 		err = a.recreate(ctx, job, x)
 	case plan.MarkHeadPodFailed:
-		err = a.markPodFailed(ctx, job, x)
+		err = a.markDisrupted(ctx, job, x, disruptionHostLost, corev1.PodFailed)
+	case plan.MarkHeadDisrupted:
+		err = a.excuseHead(ctx, job, x)
 	case plan.ClearReplaceSlice:
 		err = a.clearReplaceSlice(ctx, job)
 	default:
@@ -293,19 +297,35 @@ func (a *actor) evict(ctx context.Context, job *v1.PathwaysJob, x plan.Action) e
 	return ignoreGone(a.client.SubResource("eviction").Create(ctx, pod, eviction))
 }
 
-// markPodFailed ends a pod whose host is lost, as the garbage collector of
-// pods does, so that the pod failure policy sees a disruption.
-func (a *actor) markPodFailed(ctx context.Context, job *v1.PathwaysJob, x plan.Action) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": x.UID},
-		"status": map[string]any{
-			"phase": corev1.PodFailed,
-			"conditions": []corev1.PodCondition{{
-				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: disruptionReason,
-				Message: x.Message, LastTransitionTime: metav1.NewTime(a.clock.Now()),
-			}},
-		},
-	})
+// excuseHead marks the head's pod as disrupted, unless a live read says that
+// its Job stops it.
+func (a *actor) excuseHead(ctx context.Context, job *v1.PathwaysJob, x plan.Action) error {
+	jobs, err := a.headJobs(ctx, job)
+	if err != nil {
+		return err
+	}
+	for i := range jobs {
+		if headJobEnded(&jobs[i]) || ptr.Deref(jobs[i].Spec.Suspend, false) {
+			return nil
+		}
+	}
+	return a.markDisrupted(ctx, job, x, disruptionDeleted, "")
+}
+
+// markDisrupted puts a DisruptionTarget condition on a pod, so that the pod
+// failure policy sees a disruption. With a phase it ends the pod, as the
+// garbage collector of pods does.
+func (a *actor) markDisrupted(ctx context.Context, job *v1.PathwaysJob, x plan.Action, reason string, phase corev1.PodPhase) error {
+	status := map[string]any{
+		"conditions": []corev1.PodCondition{{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason,
+			Message: x.Message, LastTransitionTime: metav1.NewTime(a.clock.Now()),
+		}},
+	}
+	if phase != "" {
+		status["phase"] = phase
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": x.UID}, "status": status})
 	if err != nil {
 		return err
 	}

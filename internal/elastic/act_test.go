@@ -153,8 +153,35 @@ var actionCases = map[string]actionCase{
 		done: func(ctx context.Context, w *world) {
 			p := w.getPod(ctx, v1.HeadReplicatedJob, 0, 0)
 			Expect(p.Status.Phase).To(Equal(corev1.PodFailed))
-			Expect(disruption(p)).To(Equal(disruptionReason))
+			Expect(disruption(p)).To(Equal(disruptionHostLost))
 			Expect(podCondition(p, corev1.PodReady)).NotTo(BeNil(), "other conditions stay")
+		},
+	},
+	"mark the head's pod disrupted": {
+		action: podAction(plan.MarkHeadDisrupted, v1.HeadReplicatedJob),
+		done: func(ctx context.Context, w *world) {
+			p := w.getPod(ctx, v1.HeadReplicatedJob, 0, 0)
+			Expect(disruption(p)).To(Equal(disruptionDeleted))
+			Expect(p.Status.Phase).To(Equal(corev1.PodRunning))
+			Expect(podCondition(p, corev1.PodReady)).NotTo(BeNil(), "other conditions stay")
+		},
+	},
+	"leave a head alone that its Job stops": {
+		byName: true,
+		before: func(ctx context.Context, w *world) {
+			j := w.getJob(ctx, v1.HeadReplicatedJob, 0)
+			j.Spec.Suspend = ptr.To(true)
+			Expect(api.Update(ctx, j)).To(Succeed())
+		},
+		action: podAction(plan.MarkHeadDisrupted, v1.HeadReplicatedJob),
+		done: func(ctx context.Context, w *world) {
+			Expect(disruption(w.getPod(ctx, v1.HeadReplicatedJob, 0, 0))).To(BeEmpty())
+		},
+	},
+	"delete a pod that lost its Job": {
+		action: podAction(plan.DeleteOrphanPod, v1.WorkerReplicatedJob),
+		done: func(ctx context.Context, w *world) {
+			Expect(w.getPod(ctx, v1.WorkerReplicatedJob, 0, 0).DeletionTimestamp).NotTo(BeNil())
 		},
 	},
 	"take the replace-slice annotation off": {

@@ -32,20 +32,17 @@ func (a *actor) unlessEnding(ctx context.Context, job *v1.PathwaysJob, do func()
 // ending says why the job is ending, by live reads of the head's Job and
 // pods; "" if it is not.
 func (a *actor) ending(ctx context.Context, job *v1.PathwaysJob) (string, error) {
-	head := []client.ListOption{client.InNamespace(job.Namespace), client.MatchingLabels{
-		jobsetNameLabel: job.Name, replicatedJobLabel: v1.HeadReplicatedJob,
-	}}
-	var jobs batchv1.JobList
-	if err := a.live.List(ctx, &jobs, head...); err != nil {
-		return "", fmt.Errorf("reading the head's Job: %w", err)
+	jobs, err := a.headJobs(ctx, job)
+	if err != nil {
+		return "", err
 	}
-	for i := range jobs.Items {
-		if headJobEnded(&jobs.Items[i]) {
+	for i := range jobs {
+		if headJobEnded(&jobs[i]) {
 			return "the head's Job has ended", nil
 		}
 	}
 	var pods corev1.PodList
-	if err := a.live.List(ctx, &pods, head...); err != nil {
+	if err := a.live.List(ctx, &pods, ofHead(job)...); err != nil {
 		return "", fmt.Errorf("reading the head's pod: %w", err)
 	}
 	main, _ := render.MainContainer(job)
@@ -62,6 +59,22 @@ func (a *actor) ending(ctx context.Context, job *v1.PathwaysJob) (string, error)
 		}
 	}
 	return "", nil
+}
+
+// headJobs reads the head's Job live; of a restart there may be two.
+func (a *actor) headJobs(ctx context.Context, job *v1.PathwaysJob) ([]batchv1.Job, error) {
+	var jobs batchv1.JobList
+	if err := a.live.List(ctx, &jobs, ofHead(job)...); err != nil {
+		return nil, fmt.Errorf("reading the head's Job: %w", err)
+	}
+	return jobs.Items, nil
+}
+
+// ofHead selects the head's Job and pods.
+func ofHead(job *v1.PathwaysJob) []client.ListOption {
+	return []client.ListOption{client.InNamespace(job.Namespace), client.MatchingLabels{
+		jobsetNameLabel: job.Name, replicatedJobLabel: v1.HeadReplicatedJob,
+	}}
 }
 
 // jsonPointer escapes a key for a JSON pointer.

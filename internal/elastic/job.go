@@ -7,11 +7,11 @@ import (
 	v1 "pathways.domain/pathways-job/api/v1"
 )
 
-// finished says whether the job has Completed or Failed.
 // begun says whether the job's controller has written a status, which this
 // one adds to.
 func begun(job *v1.PathwaysJob) bool { return job.Status.ObservedGeneration > 0 }
 
+// finished says whether the job has Completed or Failed.
 func finished(job *v1.PathwaysJob) bool {
 	return meta.IsStatusConditionTrue(job.Status.Conditions, v1.ConditionCompleted) ||
 		meta.IsStatusConditionTrue(job.Status.Conditions, v1.ConditionFailed)

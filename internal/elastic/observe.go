@@ -260,6 +260,9 @@ func (o *observer) children(ctx context.Context, job *v1.PathwaysJob, js *jobset
 	if headPod == nil {
 		return nil
 	}
+	if r := job.Status.RestartRequest; r != nil {
+		obs.Head.Requested = r.TargetUID == headPod.UID
+	}
 	node, err := o.node(ctx, pools, headPod.Spec.NodeName)
 	obs.Head.Node = node
 	return err

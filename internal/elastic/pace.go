@@ -17,19 +17,21 @@ const calm = 2 * time.Minute
 // a decision.
 func interval(previous v1.PathwaysJobStatus, d plan.Decision) time.Duration {
 	if len(d.Actions) == 0 && len(d.Events) == 0 && uneventful(previous.Repair) && uneventful(d.Repair) &&
-		starting(previous.Slices) && starting(d.Slices) {
+		starting(previous.Slices) && slices.EqualFunc(previous.Slices, d.Slices, sameReason) && starting(d.Slices) {
 		return calm
 	}
 	return statuspatch.MinInterval
 }
 
 // starting says whether all slices are on their way to be Ready for the first
-// time, and nothing is wrong with any.
+// time, and nothing is wrong with any but that it waits for a pool.
 func starting(list []v1.SliceStatus) bool {
 	return len(list) > 0 && !slices.ContainsFunc(list, func(s v1.SliceStatus) bool {
-		return s.State != v1.SlicePending || s.Reason != ""
+		return s.State != v1.SlicePending || s.Reason != "" && s.Reason != plan.ReasonNoFreePool
 	})
 }
+
+func sameReason(a, b v1.SliceStatus) bool { return a.Reason == b.Reason }
 
 func uneventful(repair *v1.RepairStatus) bool {
 	return repair == nil || repair.Restart == nil && repair.Paused == nil

@@ -30,7 +30,7 @@ func (r *Reconciler) tell(job *v1.PathwaysJob, before v1.PathwaysJobStatus, d pl
 		switch e.Reason {
 		case plan.EventSliceResumed, plan.EventSliceHotSwapped, plan.EventSliceRestarted:
 			r.metrics.Recovered(e.Cause, e.Down)
-		case plan.EventJobRestarting:
+		case plan.EventJobRestarting, plan.EventHeadDisrupted:
 			r.metrics.Restarted(e.Cause, e.Charged)
 		}
 	}

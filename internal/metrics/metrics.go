@@ -38,7 +38,7 @@ func NewRecorder(r prometheus.Registerer) *Recorder {
 		}, []string{"reason"}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "whole_restarts_total",
-			Help: "Whole restarts that the elastic sub-controller asked for, by reason and whether they were charged to maxRestarts.",
+			Help: "Whole restarts that the elastic sub-controller asked for, or saw a disruption of the head bring, by reason and whether they were charged to maxRestarts.",
 		}, []string{"reason", "charged"}),
 	}
 	r.MustRegister(m.replacements, m.charged, m.recovery, m.restarts)

@@ -194,7 +194,7 @@ pathwaysjob_slice_charged_restarts_total{reason="WorkerFailed"} 2
 # HELP pathwaysjob_slice_replacements_total Slices that were moved or started anew, by reason.
 # TYPE pathwaysjob_slice_replacements_total counter
 pathwaysjob_slice_replacements_total{reason="HostFailed"} 1
-# HELP pathwaysjob_whole_restarts_total Whole restarts that the elastic sub-controller asked for, by reason and whether they were charged to maxRestarts.
+# HELP pathwaysjob_whole_restarts_total Whole restarts that the elastic sub-controller asked for, or saw a disruption of the head bring, by reason and whether they were charged to maxRestarts.
 # TYPE pathwaysjob_whole_restarts_total counter
 pathwaysjob_whole_restarts_total{charged="false",reason="HeadDisrupted"} 1
 pathwaysjob_whole_restarts_total{charged="true",reason="WorkerFailed"} 1

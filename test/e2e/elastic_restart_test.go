@@ -75,7 +75,11 @@ var _ = Describe("A slice whose state is lost", func() {
 })
 
 var _ = Describe("A head that is disrupted", func() {
-	DescribeTable("restarts the whole job, uncharged", func(ctx context.Context, exitCode string) {
+	deleted := func(ctx context.Context, w *world, head *corev1.Pod) {
+		Expect(w.Client.Delete(ctx, head)).To(Succeed())
+	}
+	evicted := func(ctx context.Context, w *world, head *corev1.Pod) { w.evict(ctx, head) }
+	DescribeTable("restarts the whole job, uncharged", func(ctx context.Context, stop func(context.Context, *world, *corev1.Pod), exitCode, words string) {
 		w := newWorld(ctx, shared)
 		w.pools2(ctx, "a", "b")
 		p := w.treat(ctx, w.elasticJob(2).MaxSliceRestarts(0).Template(func(t *corev1.PodTemplateSpec) {
@@ -83,19 +87,21 @@ var _ = Describe("A head that is disrupted", func() {
 		}), 0)
 		head, err := w.head(ctx, p.name)
 		Expect(err).NotTo(HaveOccurred())
-		w.evict(ctx, head)
+		stop(ctx, w, head)
 		w.restarted(ctx, p, recovery+time.Minute)
 		p.uncharged(ctx)
 		now, err := w.head(ctx, p.name)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(p.job(p.name)).WithContext(ctx).Should(haveInterruption(-1, v1.ReasonHeadDisrupted, head.Spec.NodeName, now.Spec.NodeName))
-		Eventually(p.events(p.name)).WithContext(ctx).Should(ContainElement(And(HavePrefix("HeadDisrupted: "), ContainSubstring("EvictionByEvictionAPI"))))
+		Eventually(p.events(p.name)).WithContext(ctx).Should(ContainElement(And(HavePrefix("HeadDisrupted: "), ContainSubstring(words))))
 		Consistently(p.job(p.name)).WithContext(ctx).Should(And(
 			HaveField("Status.Restarts", HaveValue(BeEquivalentTo(1))), haveCondition(v1.ConditionCompleted, metav1.ConditionFalse, "")))
 		p.clean(ctx)
 	},
-		Entry("and is killed", "143"),
-		Entry("and exits with 0", "0"),
+		Entry("evicted, and is killed", evicted, "143", "EvictionByEvictionAPI"),
+		Entry("evicted, and exits with 0", evicted, "0", "EvictionByEvictionAPI"),
+		Entry("deleted by hand, and is killed", deleted, "143", "its pod was deleted"),
+		Entry("deleted by hand, and exits with 0", deleted, "0", "its pod was deleted"),
 	)
 
 	It("because its host is lost starts again on another", func(ctx context.Context) {
@@ -131,6 +137,8 @@ var _ = Describe("The restart annotation", func() {
 		p.annotate(ctx, v1.AnnotationRestart, "one")
 		w.restarted(ctx, p, recovery+time.Minute)
 		p.uncharged(ctx)
+		Eventually(p.events(p.name)).WithContext(ctx).Should(ContainElement(HavePrefix("JobRestarting: The restart annotation asked for it")))
+		Expect(p.events(p.name)(ctx)).NotTo(ContainElement(HavePrefix("HeadDisrupted")))
 		p.annotate(ctx, v1.AnnotationRestart, "one")
 		Consistently(p.job(p.name)).WithContext(ctx).Should(HaveField("Status.Restarts", HaveValue(BeEquivalentTo(1))))
 		p.clean(ctx)

@@ -59,6 +59,21 @@ var _ = Describe("A slice whose pods are stopped by someone", func() {
 		}),
 	)
 
+	DescribeTable("starts again when its Job is deleted", func(ctx context.Context, pods metav1.DeletionPropagation) {
+		w := newWorld(ctx, shared)
+		w.pools2(ctx, "a", "b")
+		p := w.treat(ctx, w.elasticJob(2).MaxSliceRestarts(0), 1)
+		job, err := p.childJob(ctx, p.name, p.slice)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.Client.Delete(ctx, job, client.PropagationPolicy(pods))).To(Succeed())
+		p.resumes(ctx, v1.ReasonPodDeleted)
+		Eventually(p.events(p.name)).WithContext(ctx).Should(ContainElement(And(HavePrefix("Slice"), ContainSubstring("Its Job was deleted"))))
+		p.unharmed(ctx)
+	},
+		Entry("and its pods with it", metav1.DeletePropagationBackground),
+		Entry("and its pods are left behind", metav1.DeletePropagationOrphan),
+	)
+
 	It("moves because the replace-slice annotation asks for it", func(ctx context.Context) {
 		w := newWorld(ctx, shared)
 		w.pools2(ctx, "a", "b", "c")

@@ -135,14 +135,21 @@ func TestCharges(t *testing.T) {
 	}
 }
 
-// used makes a slice use up n restarts.
-func used(o *Observation, slice int, n int32) { o.Job.Status.Slices[slice].Restarts = ptr.To(n) }
+// used makes a slice use up n restarts, the last of which becomes final now.
+func used(o *Observation, slice int, n int32) {
+	st := &o.Job.Status.Slices[slice]
+	st.Restarts = ptr.To(n - 1)
+	apart := 2 * together * time.Duration(slice)
+	st.PendingCharges = []v1.PendingCharge{{Time: metav1.NewTime(askedAt.Add(-provisional - apart)), Count: 1}}
+}
 
 func TestBudgets(t *testing.T) {
-	// fresh is a child Job none of whose workers has run.
+	// fresh is a child Job of a Lost slice none of whose workers has run.
 	fresh := func(o *Observation, slice int) {
 		o.Slices[slice].Pods = nil
-		o.Job.Status.Slices[slice].State, o.Job.Status.Slices[slice].Reason = v1.SliceLost, v1.ReasonWorkerFailed
+		st := &o.Job.Status.Slices[slice]
+		st.State, st.Reason = v1.SliceLost, v1.ReasonWorkerFailed
+		st.Restarts, st.PendingCharges = ptr.To(*st.Restarts+1), nil
 	}
 	check(t, map[string]rule{
 		"within the budget": {change: func(o *Observation) { used(o, 0, 1) }},
@@ -150,6 +157,13 @@ func TestBudgets(t *testing.T) {
 			"slice 0 Lost WorkerFailed", "DeleteChildJob childjob-0",
 		}},
 		"no restarts allowed": {change: func(o *Observation) { used(o, 0, 1); o.Job.MaxSliceRestarts = 0 }, want: []string{
+			"slice 0 Lost WorkerFailed", "DeleteChildJob childjob-0",
+		}},
+		"lowered below what was used": {change: func(o *Observation) { o.Job.Status.Slices[0].Restarts = ptr.To[int32](3) }},
+		"lowered, and it falls once more": {change: func(o *Observation) {
+			used(o, 0, 3)
+			o.Job.Status.Slices[0].Restarts = ptr.To[int32](7)
+		}, want: []string{
 			"slice 0 Lost WorkerFailed", "DeleteChildJob childjob-0",
 		}},
 		"its Job is fresh": {change: func(o *Observation) { used(o, 0, 2); fresh(o, 0) }, want: []string{

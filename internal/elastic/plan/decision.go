@@ -56,6 +56,9 @@ const (
 	// DeleteFailedLeaderPod: a leader pod in phase Failed makes JobSet refuse
 	// followers; delete it, with UID precondition.
 	DeleteFailedLeaderPod ActionKind = "DeleteFailedLeaderPod"
+	// DeleteOrphanPod: no Job controls the pod; delete it, with UID
+	// precondition.
+	DeleteOrphanPod ActionKind = "DeleteOrphanPod"
 	// HoldLost: parallelism 0 on the fresh child Job.
 	HoldLost ActionKind = "HoldLost"
 	// ReleaseLost: parallelism back to the number of VMs.
@@ -73,6 +76,10 @@ const (
 	// MarkHeadPodFailed: phase Failed with DisruptionTarget True in the head
 	// pod's status, as PodGC does.
 	MarkHeadPodFailed ActionKind = "MarkHeadPodFailed"
+	// MarkHeadDisrupted: DisruptionTarget True in the head pod's status, which
+	// a plain deletion lacks, so that the pod failure policy does not take its
+	// end for a failure. Read the head Job live before.
+	MarkHeadDisrupted ActionKind = "MarkHeadDisrupted"
 	// ClearReplaceSlice: take the replace-slice annotation off.
 	ClearReplaceSlice ActionKind = "ClearReplaceSlice"
 )

@@ -62,6 +62,7 @@ func (s *slice) climb(rungs []rung) {
 	}
 	s.releaseHold()
 	s.dropFence()
+	s.deleteOrphans()
 	s.forceDelete()
 }
 
@@ -217,6 +218,9 @@ func (s *slice) wasPreempted() bool {
 func (s *slice) podDeleted() bool {
 	var why string
 	switch {
+	case s.jobGone:
+		s.followNewJob()
+		return true
 	case s.deleted != nil:
 		why = fmt.Sprintf("Pod %s (worker %d) was deleted.", s.deleted.Name, s.deleted.Index)
 	case s.in.Child != nil && s.in.Child.Deleting:
@@ -228,6 +232,19 @@ func (s *slice) podDeleted() bool {
 	}
 	s.interrupt(move{reason: v1.ReasonPodDeleted, state: v1.SliceSuspending, why: why})
 	return true
+}
+
+// followNewJob deals with a slice whose Job someone deleted: JobSet creates
+// another by itself, and there is nothing left to give up.
+func (s *slice) followNewJob() {
+	m := move{reason: v1.ReasonPodDeleted, why: "Its Job was deleted."}
+	if s.endsJob(&m) {
+		s.want(m.reason, "Slice "+itoa(s.in.Index)+": "+m.why+" "+s.endWords(&m), false)
+		s.stayPut(m, "The whole job restarts; this is not charged.")
+		return
+	}
+	s.st.Replacements = ptr.To(ptr.Deref(s.st.Replacements, 0) + 1)
+	s.set(v1.SliceSuspended, m.reason, m.why+" JobSet creates it again, and the slice resumes by itself.")
 }
 
 // wasRequested: the replace-slice annotation.
@@ -331,7 +348,7 @@ func (s *slice) settle() bool {
 		s.set(s.waiting(), v1.ReasonHostFailed, fmt.Sprintf("Host %s (worker %d) %s. If it does not return until %s, the slice is moved.",
 			n.Name, s.failedPod.Index, failureWords(n), clock(s.steadyAt)))
 	case s.waiting() == v1.SlicePending:
-		s.set(v1.SlicePending, s.st.Reason, s.pendingWords())
+		s.pend()
 	case s.wasUp() && s.bound > 0:
 		s.stayDown()
 	default:

@@ -258,6 +258,23 @@ func (s *slice) shortenGrace() {
 	}
 }
 
+// deleteOrphans stops pods that no Job controls any more: they would keep the
+// slice's hosts for ever.
+func (s *slice) deleteOrphans() {
+	if s.resting == ReasonJobDeleted || s.observing() {
+		return
+	}
+	for i := range s.in.Pods {
+		pod := &s.in.Pods[i]
+		if pod.JobUID == "" && !pod.Deleting && !pod.Phase.Terminal() {
+			s.act(Action{
+				Kind: DeleteOrphanPod, Slice: s.in.Index, Reason: v1.ReasonPodDeleted, Object: pod.Name, UID: pod.UID,
+				Message: "Pod " + pod.Name + " lost its Job, and makes room for the slice's new one.",
+			})
+		}
+	}
+}
+
 // forceDelete removes pods that can or will not stop by themselves.
 func (s *slice) forceDelete() {
 	restarting := s.obs.JobSet.Restarting || s.obs.JobSet.Deleting

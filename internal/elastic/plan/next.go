@@ -53,6 +53,7 @@ func next(o *Observation, now time.Time, rungs []rung) Decision {
 	p.recoverHead()
 	for i := range p.slices {
 		p.slices[i].revive()
+		p.slices[i].forgive()
 	}
 	for i := range p.slices {
 		p.slices[i].observeFalls()
@@ -152,6 +153,7 @@ func (p *planner) begin() {
 		c := s.in.Child
 		p.headReplaced = p.headReplaced || c != nil && !o.Job.Colocated && c.Restarts == o.JobSet.Restarts &&
 			c.Created.Before(o.Head.Created)
+		s.jobGone = s.lostItsJob()
 		if c != nil && s.st.JobUID != c.UID {
 			s.st.JobUID, s.st.SeenRestarts = c.UID, nil
 		}
@@ -164,6 +166,22 @@ func (p *planner) begin() {
 		if s := &p.slices[i]; s.bound == 0 && s.in.Child != nil && s.in.Child.Parallelism > 0 {
 			p.free--
 		}
+	}
+}
+
+// lostItsJob says that the Job of an incarnation that was up is no more, and
+// that nobody here gave it up.
+func (s *slice) lostItsJob() bool {
+	c, js := s.in.Child, &s.obs.JobSet
+	return (s.st.State == v1.SliceReady || s.st.State == v1.SliceRestarting) && s.st.ReadyJobUID == s.st.JobUID &&
+		s.uidOf() != s.st.JobUID && !s.fresh && js.UID != "" && !js.Suspended && (c == nil || c.Restarts == js.Restarts)
+}
+
+// forgive lets a slice go on whose budget was lowered below what it has used
+// already: it has no restart left.
+func (s *slice) forgive() {
+	if s.over() && s.st.State != v1.SliceLost && s.repair.Restart == nil && s.resting == "" && s.ending == "" && !s.observing() {
+		s.st.Restarts = ptr.To(s.obs.Job.Budget())
 	}
 }
 
@@ -287,7 +305,7 @@ func (p *planner) clearAnnotation() {
 	i := p.requested()
 	switch {
 	case i < 0:
-		a.Message = fmt.Sprintf("The replace-slice annotation %q names no slice: 0 to %d are possible.", value, p.obs.Job.Slices-1)
+		a.Message = fmt.Sprintf("The replace-slice annotation %q names no slice: %s.", value, p.possibleSlices())
 		p.event(Event{Warning: true, Slice: JobLevel, Reason: EventBadAnnotation, Message: a.Message})
 	case p.unmovable():
 		a.Message = "The replace-slice annotation does nothing here: Kueue places the slices of this job."
@@ -296,6 +314,13 @@ func (p *planner) clearAnnotation() {
 		return
 	}
 	p.act(a)
+}
+
+func (p *planner) possibleSlices() string {
+	if p.obs.Job.Slices == 1 {
+		return "the job has one, 0"
+	}
+	return fmt.Sprintf("0 to %d are possible", p.obs.Job.Slices-1)
 }
 
 // requested is the slice that the replace-slice annotation names, or -1.

@@ -166,6 +166,8 @@ type Head struct {
 	DeletionTime time.Time
 	// Disrupted is the reason of a True DisruptionTarget condition, or "".
 	Disrupted string
+	// Requested: the restart annotation asked for its end.
+	Requested bool
 	// MainExited: the main container has terminated and is not restarted.
 	MainExited bool
 	// ContainerRestarted is when last one of its containers resource manager,
@@ -229,7 +231,8 @@ type ChildJob struct {
 type Pod struct {
 	Name string
 	UID  types.UID
-	// JobUID is the UID of the child Job that controls it.
+	// JobUID is the UID of the child Job that controls it; "" for an orphan,
+	// whose Job was deleted without it.
 	JobUID types.UID
 	// Index is the completion index: the VM of the slice; 0 is the leader.
 	Index int32

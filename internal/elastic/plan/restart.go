@@ -138,6 +138,7 @@ func (p *planner) recoverHead() {
 			p.wanted, p.repair.Restart = nil, nil // its host came back in time
 		}
 		p.noteDisruption()
+		p.excuseDeletion()
 		return
 	}
 	why := fmt.Sprintf("The head's host %s %s. The whole job restarts; this is not charged.", h.Node.Name, failureWords(h.Node))
@@ -165,12 +166,34 @@ func (p *planner) noteDisruption() {
 		p.obs.JobSet.Deleting || p.obs.JobSet.Restarting || p.wanted != nil {
 		return
 	}
-	if p.noteHead(v1.ReasonHeadDisrupted) {
+	switch {
+	case h.Requested:
+		if p.noteHead(v1.ReasonRequested) {
+			p.event(Event{
+				Slice: JobLevel, Reason: EventJobRestarting, Cause: v1.ReasonRequested,
+				Message: "The restart annotation asked for it: the whole job restarts; this is not charged.",
+			})
+		}
+	case p.noteHead(v1.ReasonHeadDisrupted):
 		p.event(Event{
 			Warning: true, Slice: JobLevel, Reason: EventHeadDisrupted, Cause: v1.ReasonHeadDisrupted,
 			Message: "The head is being stopped (" + orElse(h.Disrupted, "its pod was deleted") + ").",
 		})
 	}
+}
+
+// excuseDeletion keeps a head whose pod was deleted by hand from counting as
+// failed: of a plain deletion, the pod failure policy knows nothing.
+func (p *planner) excuseDeletion() {
+	h := &p.obs.Head
+	if !h.PodFailurePolicy || !h.Deleting || h.Disrupted != "" || h.Phase.Terminal() || h.MainExited || h.JobEnded ||
+		p.obs.JobSet.Deleting || p.obs.JobSet.Restarting {
+		return
+	}
+	p.act(Action{
+		Kind: MarkHeadDisrupted, Slice: JobLevel, Reason: v1.ReasonHeadDisrupted, Object: h.Name, UID: h.UID,
+		Message: "The head's pod was deleted. The whole job restarts; this is not charged.",
+	})
 }
 
 // noteHead opens an entry of the history for the whole job, unless one is
@@ -197,7 +220,7 @@ func (p *planner) closeHeadHistory() {
 	}
 	for i := range p.out.History {
 		e := &p.out.History[i]
-		if e.Slice == nil && e.DownSeconds == nil && h.Created.After(e.Time.Time) {
+		if e.Slice == nil && e.DownSeconds == nil && !h.Created.Before(e.Time.Time) {
 			e.ToPool = h.Node.Name
 			e.DownSeconds = ptr.To(int64(p.now.Sub(e.Time.Time).Seconds()))
 		}

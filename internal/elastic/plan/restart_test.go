@@ -33,7 +33,7 @@ func TestJobEnding(t *testing.T) {
 		"main container has ended": {change: wrong(func(o *Observation) { o.Head.MainExited = true }), want: ending},
 		"head has succeeded":       {change: wrong(func(o *Observation) { o.Head.Phase = PodSucceeded }), want: ending},
 		"head has failed":          {change: wrong(func(o *Observation) { o.Head.Phase = PodFailed }), want: ending},
-		"head is being stopped":    {change: wrong(func(o *Observation) { o.Head.Deleting = true }), want: ending},
+		"head is being stopped":    {change: wrong(func(o *Observation) { o.Head.Deleting, o.Head.Disrupted = true, "EvictionByEvictionAPI" }), want: ending},
 		"head Job has ended":       {change: wrong(func(o *Observation) { o.Head.JobEnded = true }), want: ending},
 		"JobSet restarts":          {change: wrong(func(o *Observation) { o.JobSet.Restarting = true }), want: ending},
 		"JobSet is being deleted":  {change: wrong(func(o *Observation) { o.JobSet.Deleting = true }), want: ending},
@@ -154,6 +154,62 @@ func TestHeadLost(t *testing.T) {
 	})
 }
 
+// TestHeadDeleted: a plain deletion of the head's pod is made a disruption,
+// unless its end follows from something else.
+func TestHeadDeleted(t *testing.T) {
+	deleted := func(change func(*Observation)) func(*Observation) {
+		return func(o *Observation) {
+			o.Head.Deleting = true
+			change(o)
+		}
+	}
+	check(t, map[string]rule{
+		"by hand":               {change: deleted(func(*Observation) {}), want: []string{"MarkHeadDisrupted head"}},
+		"evicted":               {change: deleted(func(o *Observation) { o.Head.Disrupted = "EvictionByEvictionAPI" })},
+		"no podFailurePolicy":   {change: deleted(func(o *Observation) { o.Head.PodFailurePolicy = false })},
+		"its program has ended": {change: deleted(func(o *Observation) { o.Head.MainExited = true })},
+		"it has ended":          {change: deleted(func(o *Observation) { o.Head.Phase = PodFailed })},
+		"its Job is ending":     {change: deleted(func(o *Observation) { o.Head.JobEnded = true })},
+		"its JobSet restarts":   {change: deleted(func(o *Observation) { o.JobSet.Restarting = true })},
+		"DryRun":                {change: deleted(func(o *Observation) { o.Policy.Mode = DryRun }), want: []string{"would MarkHeadDisrupted head"}},
+	})
+}
+
+// TestJobOfSliceDeleted: JobSet creates the Job of a slice again that someone
+// deletes, and the slice tells so.
+func TestJobOfSliceDeleted(t *testing.T) {
+	gone := func(change func(*Observation)) func(*Observation) {
+		return func(o *Observation) {
+			o.Slices[0].Child = nil
+			o.Job.Status.Slices[0].JobUID = "childjob-0"
+			for i := range o.Slices[0].Pods {
+				o.Slices[0].Pods[i].Deleting, o.Slices[0].Pods[i].DeletionTime = true, askedAt.Add(20*time.Second)
+			}
+			change(o)
+		}
+	}
+	again := func(o *Observation) {
+		o.Slices[0].Child = &ChildJob{Name: "childjob-0", UID: "next", Parallelism: 4}
+	}
+	resumes := []string{"slice 0 Suspended PodDeleted"}
+	check(t, map[string]rule{
+		"gone":        {change: gone(func(*Observation) {}), want: resumes},
+		"there again": {change: gone(again), want: resumes},
+		"by us": {change: gone(func(o *Observation) {
+			st := &o.Job.Status.Slices[0]
+			st.State, st.Reason, st.LeavingJobUID = v1.SliceSuspending, v1.ReasonRequested, "childjob-0"
+		}), want: []string{"slice 0 Suspended Requested"}},
+		"the job restarts": {change: gone(func(o *Observation) { o.JobSet.Restarting = true }), want: []string{"slice 0 Suspending JobEnding"}},
+		"not resumable and not elastic": {change: gone(func(o *Observation) {
+			o.Job.Resumable, o.Job.ElasticSlices = false, 0
+		}), want: []string{"slice 0 Replacing PodDeleted", "whole restart PodDeleted, charged: false", "EvictHead head"}},
+		"without its pods": {change: gone(func(o *Observation) {
+			again(o)
+			o.Slices[0].Pods[1].Deleting, o.Slices[0].Pods[1].JobUID = false, ""
+		}), want: append([]string{}, "slice 0 Suspended PodDeleted", "DeleteOrphanPod pod-0-1")},
+	})
+}
+
 // TestHeadInHistory: a head that is being stopped is noted while its pod is
 // there, and the entry is completed when another is Ready.
 func TestHeadInHistory(t *testing.T) {
@@ -167,7 +223,7 @@ func TestHeadInHistory(t *testing.T) {
 	o.remember(d)
 	now = now.Add(20 * time.Second)
 	o.JobSet.Restarts = 1
-	o.Head = Head{Name: "head", UID: "head-2", Node: &Node{Name: "cpu-2"}, Phase: PodRunning, Ready: true, Created: now.Add(-5 * time.Second)}
+	o.Head = Head{Name: "head", UID: "head-2", Node: &Node{Name: "cpu-2"}, Phase: PodRunning, Ready: true, Created: now.Add(-20 * time.Second)}
 	want[0].ToPool, want[0].DownSeconds = "cpu-2", ptr.To[int64](20)
 	if diff := cmp.Diff(want, Next(o, now).History); diff != "" {
 		t.Errorf("history differs (-want +got):\n%s", diff)

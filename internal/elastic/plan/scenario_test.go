@@ -255,6 +255,20 @@ var scenarios = map[string]scenario{
 			w.at(start, func(w *world) { w.headHostDies() })
 		},
 	},
+	"head-deleted": {
+		story: "Someone deletes the head's pod: the whole job restarts, uncharged, though the deletion itself leaves no trace on the pod.",
+		script: func(w *world) {
+			w.at(start, func(w *world) { w.deleteHead() })
+		},
+	},
+	"job-of-slice-deleted": {
+		story:  "Someone deletes the Jobs of two slices, one without its pods: both slices resume, and nothing is charged.",
+		slices: 2, pools: 2,
+		script: func(w *world) {
+			w.at(start, func(w *world) { w.deleteJob(0, false) })
+			w.at(start+3*time.Minute, func(w *world) { w.deleteJob(1, true) })
+		},
+	},
 	"head-and-slice-die": {
 		story: "The head's host and a host of slice 0 die together: the pods on the dead hosts do not hold the restart up.",
 		script: func(w *world) {

@@ -9,7 +9,7 @@ import (
 // do takes one action, as the operator would, with its preconditions.
 func (w *world) do(a Action) {
 	w.dirty = true
-	if w.head != nil && w.head.MainExited && a.Kind != ReleaseHold && !w.jobSet.Restarting && !w.jobSet.Deleting {
+	if w.head != nil && w.head.MainExited && a.Kind != ReleaseHold && a.Kind != DeleteOrphanPod && !w.jobSet.Restarting && !w.jobSet.Deleting {
 		w.fail("%s although the program has ended", actionWords(a))
 	}
 	switch a.Kind {
@@ -22,11 +22,15 @@ func (w *world) do(a Action) {
 		w.checkFence(a)
 	case ClearReplaceSlice:
 		w.job.ReplaceSlice = ""
+	case MarkHeadDisrupted:
+		if h := w.head; h != nil && h.UID == a.UID && !h.Phase.Terminal() {
+			h.Disrupted = "PodDeleted"
+		}
 	case EvictHead, MarkHeadPodFailed, RecreateJobSet:
 		w.doHead(a)
 	case DeleteChildJob, HoldLost, ReleaseLost, ReleaseHold, FailChildJob:
 		w.doChild(a)
-	case ForceDeletePod, ShortenGrace, DeleteFailedLeaderPod:
+	case ForceDeletePod, ShortenGrace, DeleteFailedLeaderPod, DeleteOrphanPod:
 		w.doPod(a)
 	default:
 		w.fail("unknown action %s", a.Kind)
@@ -108,6 +112,11 @@ func (w *world) doPod(a Action) {
 				if !pod.Deleting || pod.DeletionTime.After(end) {
 					pod.Deleting, pod.DeletionTime = true, end
 				}
+			case DeleteOrphanPod:
+				if pod.JobUID != "" {
+					w.fail("pod %s has a Job, and is deleted as an orphan", pod.Name)
+				}
+				w.stopPod(pod, 30*time.Second)
 			default:
 				w.checkForceDelete(a, pod)
 				w.count(pod)

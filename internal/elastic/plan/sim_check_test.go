@@ -146,7 +146,7 @@ func (w *world) check() {
 		var running types.UID
 		for _, pod := range pods {
 			n := pod.Node
-			if n == nil || pod.Phase != PodRunning || n.Gone || n.Ready != NodeReadyTrue || !w.hidden[n].dead.IsZero() {
+			if n == nil || pod.byHand || pod.Phase != PodRunning || n.Gone || n.Ready != NodeReadyTrue || !w.hidden[n].dead.IsZero() {
 				continue
 			}
 			if running != "" && running != pod.JobUID {

@@ -177,6 +177,28 @@ func (w *world) deletePod(i int) {
 	}
 }
 
+// deleteJob deletes a slice's Job by hand, in background: it is gone at once,
+// and its pods stop, or become orphans.
+func (w *world) deleteJob(i int, orphan bool) {
+	c := w.child[i]
+	if c == nil || c.Held || c.Deleting || c.Restarts != w.jobSet.Restarts {
+		return
+	}
+	w.note("someone deletes the Job of slice %d, orphans: %t", i, orphan)
+	w.child[i] = nil
+	for _, pod := range w.pods[i] {
+		if pod.JobUID != c.UID {
+			continue
+		}
+		pod.byHand = true
+		if orphan {
+			pod.JobUID = ""
+		} else if !pod.Deleting {
+			w.stopPod(pod, 30*time.Second)
+		}
+	}
+}
+
 func (w *world) evictPod(i int) {
 	for _, pod := range w.running(i) {
 		w.note("worker %d of slice %d is evicted", pod.Index, i)
@@ -225,14 +247,19 @@ func (w *world) headHostDies() {
 	w.hidden[h.Node].returns = w.now.Add(10 * time.Minute)
 }
 
-func (w *world) evictHead() {
+func (w *world) evictHead() { w.stopHead("the head is evicted", "EvictionByEvictionAPI") }
+
+// deleteHead deletes its pod by hand, which leaves no condition.
+func (w *world) deleteHead() { w.stopHead("someone deletes the head's pod", "") }
+
+func (w *world) stopHead(note, disrupted string) {
 	h := w.head
 	if h == nil || h.Node == nil || h.Deleting || h.Phase.Terminal() || !h.PodFailurePolicy {
 		return
 	}
-	w.note("the head is evicted")
+	w.note("%s", note)
 	w.truth.cause = true
-	h.Disrupted, h.Deleting, h.DeletionTime = "EvictionByEvictionAPI", true, w.now.Add(30*time.Second)
+	h.Disrupted, h.Deleting, h.DeletionTime = disrupted, true, w.now.Add(30*time.Second)
 	for i := range w.pods {
 		for _, pod := range w.running(i) {
 			w.fall(pod, 1, "client gone")

@@ -93,7 +93,11 @@ func randomFault(w *world) {
 		n = pool.nodes[r.IntN(len(pool.nodes))]
 	}
 	seconds := func(from, to int) time.Duration { return time.Duration(from+r.IntN(to-from)) * time.Second }
-	switch k := r.IntN(20); {
+	switch k := r.IntN(22); {
+	case k == 20:
+		w.deleteHead()
+	case k == 21:
+		w.deleteJob(i, r.IntN(2) == 0)
 	case k == 0:
 		w.ownExit(i)
 	case k < 4:

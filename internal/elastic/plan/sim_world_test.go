@@ -29,6 +29,7 @@ type simPod struct {
 	stopAt  time.Time
 	counted bool
 	gcAt    time.Time
+	byHand  bool // someone deleted its Job under it
 }
 
 type simHead struct {

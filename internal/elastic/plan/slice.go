@@ -16,6 +16,9 @@ type slice struct {
 	was v1.SliceStatus
 	st  v1.SliceStatus
 	facts
+	// jobGone: the Job of its last incarnation, which was up, was deleted by
+	// someone else.
+	jobGone bool
 	// rose: a worker fell since the last look, and it is the workers' own
 	// doing.
 	rose bool
@@ -205,10 +208,10 @@ func (s *slice) leaving() bool {
 	return s.in.Child != nil && s.st.LeavingJobUID == s.in.Child.UID
 }
 
-// wasUp says that the present incarnation has been Ready, so that it had
-// state to lose.
+// wasUp says that the present incarnation, or one that someone has just
+// deleted, has been Ready, so that it had state to lose.
 func (s *slice) wasUp() bool {
-	return s.in.Child != nil && s.st.ReadyJobUID == s.in.Child.UID
+	return s.jobGone || s.in.Child != nil && s.st.ReadyJobUID == s.in.Child.UID
 }
 
 // missing says that pods of an incarnation that was Ready are no more: they
@@ -217,7 +220,7 @@ func (s *slice) wasUp() bool {
 // have completed, and with a leader that keeps the others away.
 func (s *slice) missing() bool {
 	c := s.in.Child
-	return s.wasUp() && s.present < s.obs.Job.VMs && c.Parallelism > 0 && c.CompletedIndexes == 0 && !c.Complete && s.badLeader == nil
+	return s.wasUp() && c != nil && s.present < s.obs.Job.VMs && c.Parallelism > 0 && c.CompletedIndexes == 0 && !c.Complete && s.badLeader == nil
 }
 
 // over says that the slice has used up its budget.

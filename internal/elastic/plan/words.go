@@ -14,6 +14,7 @@ import (
 // Reasons of slices and conditions beside those of the reasons table.
 const (
 	ReasonWorkerNotReady = "WorkerNotReady" // a worker is not Ready, and nothing says why
+	ReasonNoFreePool     = "NoFreePool"     // no pool of its shape is free for a slice that starts
 	ReasonJobEnding      = "JobEnding"      // the job is ending or restarting as a whole
 	ReasonJobEnded       = "JobEnded"       // the job has completed or failed
 	ReasonJobSuspended   = "JobSuspended"   // the job is suspended
@@ -58,7 +59,7 @@ func failureWords(n *Node) string {
 	case n.Shutdown:
 		return "is shut down"
 	case n.Ready == NodeReadyUnknown:
-		return "does not report since " + clock(n.ReadySince)
+		return "does not report (noticed at " + clock(n.ReadySince) + ")"
 	}
 	return "is not Ready since " + clock(n.ReadySince)
 }
@@ -161,19 +162,28 @@ func (p *planner) capacity() string {
 	return words + "."
 }
 
-// pendingWords says what a slice waits for that was never Ready.
-func (s *slice) pendingWords() string {
+// pend says what a slice waits for that was never Ready.
+func (s *slice) pend() {
+	reason, message := s.st.Reason, ""
+	if reason == ReasonJobEnding || reason == ReasonNoFreePool {
+		reason = ""
+	}
 	switch {
 	case s.in.Child == nil:
-		return "It starts once the head is Ready."
+		message = "It starts once the head is Ready."
 	case s.unbound == 0 && s.bound == 0:
-		return "Its pods are being created."
+		message = "Its pods are being created."
 	case s.bound > 0:
-		return fmt.Sprintf("%d of %d workers are placed in pool %s, %d are Ready.", s.bound, s.obs.Job.VMs, s.node.Pool, s.ready)
+		message = fmt.Sprintf("%d of %d workers are placed in pool %s, %d are Ready.", s.bound, s.obs.Job.VMs, s.node.Pool, s.ready)
 	case s.fleet.idle > 0 || s.fleet.takeable > 0:
-		return "It waits for the scheduler to place it on a free pool."
+		message = "It waits for the scheduler to place it on a free pool."
+	case s.unschedulable.IsZero():
+		message = s.capacity()
+	default:
+		message = s.capacity()
+		reason = orElse(reason, ReasonNoFreePool)
 	}
-	return s.capacity()
+	s.set(v1.SlicePending, reason, message)
 }
 
 // worseThan orders states for the condition SlicesReady, the worst first.
