@@ -33,7 +33,8 @@ const (
 	// ReasonPodsRefused (Pending): the API server refuses pods or child Jobs of
 	// the job, for example because of a quota, the namespace's pod security
 	// standard, a missing ServiceAccount or an invalid template; the message
-	// has its words.
+	// has its words. A job that runs already stays Running, and tells it in
+	// that condition's message.
 	ReasonPodsRefused = "PodsRefused"
 	// ReasonJobsMissing (Pending): JobSet has not created child Jobs of the job
 	// for two minutes, and no event tells why; its controller may not run.

@@ -57,6 +57,9 @@ func (r *Reconciler) ensureJobSet(ctx context.Context, o *observation) error {
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return nil // the job goes with its namespace; its JobSet may have gone first
 		}
+		if hopeless(err.Error()) {
+			return nil // nothing that an operator's log would help with
+		}
 		return fmt.Errorf("creating JobSet %s: %w", name, err)
 	}
 }
@@ -79,27 +82,34 @@ func (r *Reconciler) mayCreate(ctx context.Context, o *observation) (bool, error
 	return r.subdomainFree(ctx, o)
 }
 
-// subdomainFree looks for a Service in the way of a job whose subdomain is a
-// hash: JobSet would take any Service of that name for its own.
+// subdomainFree looks for a Service in the way: JobSet takes any of that name
+// for its own, and the addresses of the job's pods would lead nowhere.
 func (r *Reconciler) subdomainFree(ctx context.Context, o *observation) (bool, error) {
-	name := render.Subdomain(o.job)
-	if name == o.job.Name {
-		return true, nil
-	}
+	name := client.ObjectKey{Namespace: o.job.Namespace, Name: render.Subdomain(o.job)}
 	service := &corev1.Service{}
-	err := r.live.Get(ctx, client.ObjectKey{Namespace: o.job.Namespace, Name: name}, service)
+	err := r.live.Get(ctx, name, service)
 	switch {
 	case apierrors.IsNotFound(err):
 		return true, nil
 	case err != nil:
 		o.obstacle = readFailed(o, err)
-		return false, fmt.Errorf("reading Service %s/%s: %w", o.job.Namespace, name, err)
-	default:
-		o.obstacle = &verdict{
-			condition: v1.ConditionPending, reason: v1.ReasonNameInUse,
-			message: fmt.Sprintf("a Service %s exists that is not this job's, and its pods need one of that name; waits until it is deleted", name),
-		}
+		return false, fmt.Errorf("reading Service %s: %w", name, err)
+	}
+	owner := metav1.GetControllerOf(service)
+	if owner == nil || owner.Kind != "JobSet" || owner.Name != o.job.Name {
+		o.obstacle = foreignService(service)
 		return false, nil
+	}
+	err = r.live.Get(ctx, client.ObjectKeyFromObject(o.job), &jobsetv1alpha2.JobSet{})
+	switch {
+	case apierrors.IsNotFound(err):
+		o.obstacle = earlierService(o, service)
+		return false, nil
+	case err != nil:
+		o.obstacle = readFailed(o, err)
+		return false, fmt.Errorf("reading JobSet %s: %w", client.ObjectKeyFromObject(o.job), err)
+	default:
+		return true, nil // and it exists already: the cache does not know it yet
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -159,6 +160,20 @@ var _ = Describe("API errors", func() {
 		expectTrue(w.step(job), v1.ConditionPending, v1.ReasonStarting)
 	})
 
+	It("says what to do about a JobSet that is refused as invalid, and calls that no error of its own", func(ctx SpecContext) {
+		w := newWorld(ctx, interceptor.Funcs{
+			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+				return apierrors.NewInvalid(jobsetv1alpha2.SchemeGroupVersion.WithKind("JobSet").GroupKind(), "train", field.ErrorList{field.Required(field.NewPath("spec"), "")})
+			},
+		})
+		job := w.create(w.job("train").Obj())
+		result, err := w.reconcile(job)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result.RequeueAfter).To(Equal(lookAgain))
+		Expect(expectTrue(w.read(job), v1.ConditionPending, v1.ReasonCreateRefused).Message).To(Equal(
+			`its JobSet could not be created; correct the manifest, then delete the PathwaysJob and create it again: JobSet.jobset.x-k8s.io "train" is invalid: spec: Required value`))
+	})
+
 	It("makes no JobSet in a namespace that is being deleted, and calls that no error", func(ctx SpecContext) {
 		w := newWorld(ctx, none)
 		job := w.create(w.job("train").Obj())
@@ -215,94 +230,6 @@ var _ = Describe("API errors", func() {
 		Expect(lagging).To(BeTrue())
 		Expect(got.Status.JobSet.UID).To(Equal(uid))
 		Expect(got.Status.Restarts).To(HaveValue(BeZero()))
-	})
-})
-
-var _ = Describe("a JobSet of the job's name", func() {
-	foreign := func(w *world, owner []metav1.OwnerReference) *jobsetv1alpha2.JobSet {
-		GinkgoHelper()
-		jobSet, err := render.JobSet(w.job("train").Obj(), render.Options{})
-		Expect(err).NotTo(HaveOccurred())
-		jobSet.OwnerReferences = owner
-		// As google/pathways-job makes them.
-		jobSet.Spec.ReplicatedJobs[1].DependsOn = nil
-		jobSet.Spec.StartupPolicy = &jobsetv1alpha2.StartupPolicy{StartupPolicyOrder: jobsetv1alpha2.InOrder}
-		Expect(admin.Create(w.ctx, jobSet)).To(Succeed())
-		return jobSet
-	}
-
-	It("that is somebody else's is left alone and fails the job until it goes", func(ctx SpecContext) {
-		w := newWorld(ctx, none)
-		theirs := foreign(w, nil)
-		job := w.create(w.job("train").Obj())
-		got := w.step(job)
-		c := expectTrue(got, v1.ConditionFailed, v1.ReasonJobSetNotOwned)
-		Expect(c.Message).To(ContainSubstring("a JobSet train exists that is not this job's"))
-		Expect(got.Status.TerminalState).To(BeEmpty())
-		Expect(w.jobSet(job).ResourceVersion).To(Equal(theirs.ResourceVersion))
-		Expect(w.events()).To(ConsistOf(HavePrefix("Warning JobFailed")))
-
-		w.removeJobSet(job)
-		expectTrue(w.step(job), v1.ConditionPending, v1.ReasonStarting)
-		Expect(metav1.IsControlledBy(w.jobSet(job), got)).To(BeTrue())
-	})
-
-	It("of an earlier job of that name is waited for", func(ctx SpecContext) {
-		w := newWorld(ctx, none)
-		foreign(w, []metav1.OwnerReference{{
-			APIVersion: v1.GroupVersion.String(), Kind: "PathwaysJob", Name: "train", UID: "earlier", Controller: ptr.To(true),
-		}})
-		job := w.create(w.job("train").Obj())
-		expectTrue(w.step(job), v1.ConditionPending, v1.ReasonNameInUse)
-		w.removeJobSet(job)
-		expectTrue(w.step(job), v1.ConditionPending, v1.ReasonStarting)
-	})
-
-	It("with our UID is adopted, and the peer's false Failed is not believed", func(ctx SpecContext) {
-		w := newWorld(ctx, none)
-		job := w.create(w.job("train").Obj())
-		foreign(w, []metav1.OwnerReference{*metav1.NewControllerRef(job, v1.GroupVersion.WithKind("PathwaysJob"))})
-		job.Status.TerminalState = "Failed"
-		Expect(admin.Status().Update(ctx, job)).To(Succeed())
-		got := w.step(job)
-		expectTrue(got, v1.ConditionPending, v1.ReasonStarting)
-		Expect(got.Status.TerminalState).To(BeEmpty())
-		Expect(got.Status.JobSet.UID).To(Equal(w.jobSet(job).UID))
-		Expect(w.events()).To(ConsistOf(HavePrefix("Normal JobSetAdopted")))
-		before := w.read(job).ResourceVersion
-		w.step(job)
-		Expect(w.read(job).ResourceVersion).To(Equal(before))
-	})
-
-	It("of the peer that is gone leaves its terminal state", func(ctx SpecContext) {
-		w := newWorld(ctx, none)
-		job := w.create(w.job("train").Obj())
-		job.Status.TerminalState = "Completed"
-		Expect(admin.Status().Update(ctx, job)).To(Succeed())
-		got := w.step(job)
-		expectTrue(got, v1.ConditionCompleted, v1.ReasonEndedBefore)
-		Expect(w.jobSet(job)).To(BeNil())
-	})
-
-	It("is read by the type of its conditions, known or not, in any order", func(ctx SpecContext) {
-		w := newWorld(ctx, none)
-		job, _ := w.running(w.job("train").Obj())
-		for _, order := range [][]string{
-			{"Unheard", "Completed", "StartupPolicyCompleted"},
-			{"StartupPolicyCompleted", "Completed", "Unheard"},
-		} {
-			w.setJobSetStatus(job, func(s *jobsetv1alpha2.JobSetStatus) {
-				s.Conditions = nil
-				for _, t := range order {
-					status := metav1.ConditionTrue
-					if t == "Completed" {
-						status = metav1.ConditionFalse
-					}
-					s.Conditions = append(s.Conditions, metav1.Condition{Type: t, Status: status, Reason: "Test", LastTransitionTime: metav1.Now()})
-				}
-			})
-			expectTrue(w.step(job), v1.ConditionRunning, v1.ReasonRunning)
-		}
 	})
 })
 

@@ -34,7 +34,7 @@ type observation struct {
 	created bool
 	// obstacle says why there is no JobSet, or why nothing is known of it.
 	obstacle *verdict
-	// refused says why there are no pods.
+	// refused says why there are fewer Jobs or pods than there should be.
 	refused *verdict
 
 	// head is the newest pod of the head, nil if there is none.
@@ -220,8 +220,12 @@ func isWorker(labels map[string]string) bool {
 
 // lookAgain is when to look again without an event; 0 is never.
 func (o *observation) lookAgain() time.Duration {
-	if o.obstacle != nil || o.waitsForNodes() || o.childlessParent() != nil {
+	switch {
+	case o.obstacle != nil && o.obstacle.again > 0:
+		return o.obstacle.again
+	case o.obstacle != nil || o.waitsForNodes() || len(o.gaps()) > 0:
 		return lookAgain
+	default:
+		return 0
 	}
-	return 0
 }

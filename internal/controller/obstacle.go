@@ -2,7 +2,9 @@ package controller
 
 import (
 	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,11 +40,11 @@ func complaint(err error) string {
 	}
 }
 
-// createRefused has the API server's words; creating is tried again.
+// createRefused has the API server's words.
 func createRefused(what string, err error) *verdict {
 	return &verdict{
 		condition: v1.ConditionPending, reason: v1.ReasonCreateRefused,
-		message: fmt.Sprintf("%s could not be created; it is tried again: %s", what, err),
+		message: refusedMessage(what+" could not be created", err.Error()),
 	}
 }
 
@@ -64,4 +66,24 @@ func notOwned(jobSet *jobsetv1alpha2.JobSet) *verdict {
 		condition: v1.ConditionFailed, reason: v1.ReasonJobSetNotOwned,
 		message: fmt.Sprintf("a JobSet %s exists that is not this job's (it is owned by %s); it is left alone: delete it, or create this job under another name", jobSet.Name, by),
 	}
+}
+
+// foreignService is in the way until somebody deletes it.
+func foreignService(service *corev1.Service) *verdict {
+	return &verdict{
+		condition: v1.ConditionPending, reason: v1.ReasonNameInUse,
+		message: fmt.Sprintf("a Service %s exists that is not this job's, and its pods need one of that name: delete it and the job starts, or create the job under another name", service.Name),
+	}
+}
+
+// earlierService is about to be collected as garbage.
+func earlierService(o *observation, service *corev1.Service) *verdict {
+	v := &verdict{
+		condition: v1.ConditionPending, reason: v1.ReasonStarting, again: time.Second,
+		message: fmt.Sprintf("waits until Service %s of an earlier JobSet is deleted", service.Name),
+	}
+	if o.previous.JobSet != nil {
+		v.reason = v1.ReasonRestarting
+	}
+	return v
 }

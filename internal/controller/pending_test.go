@@ -245,14 +245,6 @@ func TestWaitsFor(t *testing.T) {
 	}
 }
 
-func TestRefusal(t *testing.T) {
-	const want = `the pod is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`
-	got := refusal(`Error creating: pods "train-pathways-head-0-0-x7x2k" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`)
-	if got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
 func TestDisrupted(t *testing.T) {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	ended := func(after time.Duration) func(*corev1.Pod) {

@@ -10,41 +10,61 @@ import (
 	"sync"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "pathways.domain/pathways-job/api/v1"
 )
 
-// childless is how long a Job may be without pods, or the JobSet without
-// Jobs, until it is asked why, and how long the answer is good.
-const childless = 3 * time.Second
+const (
+	// childless is how long a Job may be without a pod, or the JobSet without a
+	// Job, until it is asked why, and how long the answer is good.
+	childless = 3 * time.Second
+	// silent is how long JobSet may be without a Job and a word about it.
+	silent = 2 * time.Minute
+)
 
-// observeRefusals asks why there are no pods where there should be. Only
-// events tell when the API server refuses them: a quota, the pod security
+// observeRefusals asks why there are fewer Jobs or pods than there should be.
+// Only events tell when the API server refuses them: a quota, the pod security
 // standard of the namespace, a webhook, a missing ServiceAccount.
 func (r *Reconciler) observeRefusals(ctx context.Context, o *observation) error {
-	parent := o.childlessParent()
-	if parent == nil || o.now.Sub(parent.GetCreationTimestamp().Time) < childless {
-		return nil
-	}
-	last, err := r.refusals.of(ctx, parent, o.now)
-	if err != nil {
-		return err
-	}
-	if last != nil {
-		what := "pods"
-		if parent == client.Object(o.jobSet) {
-			what = "Jobs"
+	for _, g := range o.gaps() {
+		waited := o.now.Sub(g.since)
+		if waited < childless {
+			continue
 		}
-		o.refused = &verdict{
-			condition: v1.ConditionPending, reason: v1.ReasonPodsRefused,
-			message: fmt.Sprintf("%s of %s cannot be created; it is tried again: %s", what, parent.GetName(), refusal(last.Message)),
+		// Times of events and of objects have whole seconds.
+		words, err := r.refusals.of(ctx, g.parent, g.since.Add(-childless), o.now)
+		if err != nil {
+			return err
+		}
+		if words != "" {
+			o.refused = &verdict{condition: v1.ConditionPending, reason: v1.ReasonPodsRefused, message: refusedMessage(g.what+" cannot be created", words)}
+			return nil
+		}
+		if g.parent == client.Object(o.jobSet) && waited >= silent && o.refused == nil {
+			o.refused = &verdict{
+				condition: v1.ConditionPending, reason: v1.ReasonJobsMissing,
+				message: fmt.Sprintf("JobSet has not created %s, and no event tells why: look whether its controller runs, and what it logs", g.what),
+			}
 		}
 	}
 	return nil
+}
+
+// refusedMessage says what the user can do, if the API server's words tell
+// that.
+func refusedMessage(what, words string) string {
+	if hopeless(words) {
+		return what + "; correct the manifest, then delete the PathwaysJob and create it again: " + words
+	}
+	return what + "; it is tried again: " + words
+}
+
+// hopeless: these words are about the object alone, and will be the same at
+// each try.
+func hopeless(words string) bool {
+	return strings.Contains(words, " is invalid: ") || strings.Contains(words, `jobset.kb.io" denied the request`)
 }
 
 // refusals are the warnings of namespaces, as they were a moment ago: many
@@ -70,9 +90,9 @@ func newRefusals(live client.Reader) *refusals {
 	return &refusals{live: live, byNamespace: map[string]*warnings{}}
 }
 
-// of returns the last event that tells why the parent could not create what
-// it should have; nil if there is none.
-func (r *refusals) of(ctx context.Context, parent client.Object, now time.Time) (*corev1.Event, error) {
+// of returns the last words since then about what the parent could not create;
+// empty if there are none.
+func (r *refusals) of(ctx context.Context, parent client.Object, since, now time.Time) (string, error) {
 	w := r.namespace(parent.GetNamespace(), now)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,18 +100,29 @@ func (r *refusals) of(ctx context.Context, parent client.Object, now time.Time) 
 		var events corev1.EventList
 		err := r.live.List(ctx, &events, client.InNamespace(parent.GetNamespace()), client.MatchingFields{"type": corev1.EventTypeWarning})
 		if err != nil {
-			return nil, fmt.Errorf("listing the events of namespace %s: %w", parent.GetNamespace(), err)
+			return "", fmt.Errorf("listing the events of namespace %s: %w", parent.GetNamespace(), err)
 		}
 		w.at = now
-		w.list = slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return !tellsRefusal(e.Reason) })
+		w.list = slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return !tellsRefusal(&e) })
 	}
-	var last *corev1.Event
+	words := ""
 	for i := range w.list {
-		if e := &w.list[i]; e.InvolvedObject.UID == parent.GetUID() && (last == nil || last.LastTimestamp.Before(&e.LastTimestamp)) {
-			last = e
+		e := &w.list[i]
+		if at := toldAt(e); e.InvolvedObject.UID == parent.GetUID() && !at.Before(since) {
+			words, since = refusal(e.Message), at
 		}
 	}
-	return last, nil
+	return words, nil
+}
+
+// toldAt is when the event was last seen: core/v1 and events.k8s.io/v1 write
+// that into different fields.
+func toldAt(e *corev1.Event) time.Time {
+	at := latest(e.EventTime.Time, e.LastTimestamp.Time)
+	if e.Series != nil {
+		at = latest(at, e.Series.LastObservedTime.Time)
+	}
+	return at
 }
 
 // namespace returns the warnings of one namespace, and drops those of others
@@ -109,47 +140,25 @@ func (r *refusals) namespace(name string, now time.Time) *warnings {
 	return w
 }
 
-// tellsRefusal says whether the reason of an event is that something could not be
-// created; JobSet's steps of its failure policy are named alike.
-func tellsRefusal(reason string) bool {
-	return strings.Contains(reason, "Fail") && !strings.Contains(reason, "FailurePolicy")
+// tellsRefusal says whether the event is that something could not be created,
+// for another reason than that its time has not come: JobSet refuses the other
+// pods of a slice until the first has a node.
+func tellsRefusal(e *corev1.Event) bool {
+	return (e.Reason == "FailedCreate" || strings.HasSuffix(e.Reason, "CreationFailed")) && !followsLeader.MatchString(e.Message)
 }
 
-// podName is the random name of a pod that never was.
-var podName = regexp.MustCompile(`(?i)\bpods? "[^"]*" `)
+var (
+	// followsLeader is in the words of JobSet's webhooks of pods.
+	followsLeader = regexp.MustCompile(`pod\.kb\.io" denied the request: .*(leader|follower) pod`)
+	// creating comes before the API server's words.
+	creating = regexp.MustCompile(`^(\(combined from similar events\): )?(Error creating: |job "[^"]*" creation failed with error: )?`)
+	// podName is the random name of a pod that never was.
+	podName = regexp.MustCompile(`(?i)\bpods? "[^"]*" `)
+)
 
-// refusal is the API server's words, equal at each try.
+// refusal is the API server's words, equal at each try. JobSet has a line for
+// each Job.
 func refusal(words string) string {
-	return podName.ReplaceAllString(strings.TrimPrefix(words, "Error creating: "), "the pod ")
-}
-
-// childlessParent is what should have made Jobs or pods and has not; nil if
-// all is there, or nothing should be.
-func (o *observation) childlessParent() client.Object {
-	if o.jobSet == nil || !o.jobSet.DeletionTimestamp.IsZero() || ptr.Deref(o.jobSet.Spec.Suspend, false) ||
-		trueCondition(o.previous) == v1.ConditionRunning || endedHere(o.previous) {
-		return nil
-	}
-	if o.headJob == nil {
-		return o.jobSet
-	}
-	if hasNoPod(o.headJob, o.head != nil) {
-		return o.headJob
-	}
-	withPods := map[string]bool{}
-	for i := range o.workers {
-		withPods[o.workers[i].Labels[batchv1.JobNameLabel]] = true
-	}
-	for i := range o.slices {
-		if hasNoPod(&o.slices[i], withPods[o.slices[i].Name]) {
-			return &o.slices[i]
-		}
-	}
-	return nil
-}
-
-func hasNoPod(job *batchv1.Job, seen bool) bool {
-	s := job.Status
-	return !seen && s.Active == 0 && s.Succeeded == 0 && s.Failed == 0 && job.DeletionTimestamp.IsZero() &&
-		!ptr.Deref(job.Spec.Suspend, false) && ptr.Deref(job.Spec.Parallelism, 1) > 0
+	first, _, _ := strings.Cut(words, "\n")
+	return podName.ReplaceAllString(creating.ReplaceAllString(first, ""), "the pod ")
 }

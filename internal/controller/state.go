@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,8 @@ type verdict struct {
 	final bool
 	// at is when it ended, where somebody else knows that.
 	at *metav1.Time
+	// again is when to look again without an event; 0 is after lookAgain.
+	again time.Duration
 }
 
 // judge goes down the conditions; the first that holds is True. Each step
@@ -144,6 +147,9 @@ func running(o *observation) *verdict {
 	message := "the head runs and the slices have started"
 	if o.proxyAddress != "" && o.main == "" {
 		message += "; clients connect to " + o.proxyAddress
+	}
+	if o.refused != nil {
+		message += "; but " + o.refused.message
 	}
 	return &verdict{condition: v1.ConditionRunning, reason: v1.ReasonRunning, message: message}
 }

@@ -19,6 +19,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -228,17 +229,16 @@ func (w *world) setPodStatus(pod *corev1.Pod, change func(*corev1.PodStatus)) {
 	Expect(admin.Status().Update(w.ctx, pod)).To(Succeed())
 }
 
-// slice makes the child Job of a slice, with all workers ready or none.
-func (w *world) slice(job client.Object, index int, ready bool) *batchv1.Job {
+// childJob makes a child Job without pods.
+func (w *world) childJob(job client.Object, part string, index int, pods int32) *batchv1.Job {
 	GinkgoHelper()
-	one := int32(1)
 	child := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("%s-worker-%d", job.GetName(), index), Namespace: w.namespace,
-			Labels: w.labels(job, v1.WorkerReplicatedJob, fmt.Sprint(index)),
+			Name: fmt.Sprintf("%s-%s-%d", job.GetName(), part, index), Namespace: w.namespace,
+			Labels: w.labels(job, part, fmt.Sprint(index)),
 		},
 		Spec: batchv1.JobSpec{
-			Parallelism: &one, Completions: &one,
+			Parallelism: &pods, Completions: &pods,
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				RestartPolicy: corev1.RestartPolicyOnFailure,
 				Containers:    []corev1.Container{{Name: v1.ContainerWorker, Image: "example.com/worker:1"}},
@@ -246,9 +246,16 @@ func (w *world) slice(job client.Object, index int, ready bool) *batchv1.Job {
 		},
 	}
 	Expect(admin.Create(w.ctx, child)).To(Succeed())
+	return child
+}
+
+// slice makes the child Job of a slice of one worker, which is ready or not.
+func (w *world) slice(job client.Object, index int, ready bool) *batchv1.Job {
+	GinkgoHelper()
+	child := w.childJob(job, v1.WorkerReplicatedJob, index, 1)
 	if ready {
 		now := metav1.Now()
-		child.Status.StartTime, child.Status.Active, child.Status.Ready = &now, 1, &one
+		child.Status.StartTime, child.Status.Active, child.Status.Ready = &now, 1, ptr.To[int32](1)
 		Expect(admin.Status().Update(w.ctx, child)).To(Succeed())
 	}
 	return child
