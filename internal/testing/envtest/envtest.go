@@ -110,6 +110,12 @@ func (e *Environment) Apply(ctx context.Context, dir string) error {
 			return err
 		}
 		for _, o := range objects {
+			// A policy that only warns says nothing where an expression of it fails.
+			if o.GetKind() == "ValidatingAdmissionPolicy" {
+				if err := unstructured.SetNestedField(o.Object, "Fail", "spec", "failurePolicy"); err != nil {
+					return err
+				}
+			}
 			if err := c.Create(ctx, o); err != nil {
 				return fmt.Errorf("creating %s %s of %s: %w", o.GetKind(), o.GetName(), file, err)
 			}
