@@ -112,7 +112,7 @@ func jobFacts(job *v1.PathwaysJob, status v1.PathwaysJobStatus) plan.Job {
 	facts := plan.Job{
 		UID:            job.UID,
 		Generation:     job.Generation,
-		ElasticSlices:  ptr.Deref(job.Spec.Controller.ElasticSlices, 0),
+		ElasticSlices:  job.Spec.MissingSlices(),
 		Headless:       render.Headless(job),
 		Colocated:      job.Spec.Controller.DeploymentMode == v1.DeploymentModeColocate,
 		Resumable:      resumable(job),
@@ -128,7 +128,6 @@ func jobFacts(job *v1.PathwaysJob, status v1.PathwaysJobStatus) plan.Job {
 		facts.Slices = w.NumSlices
 		facts.MaxSliceRestarts = ptr.Deref(w.MaxSliceRestarts, 1)
 	}
-	facts.ElasticSlices = min(facts.ElasticSlices, facts.Slices)
 	return facts
 }
 

@@ -27,7 +27,7 @@ func interval(previous v1.PathwaysJobStatus, d plan.Decision) time.Duration {
 // time, and nothing is wrong with any but that it waits for a pool.
 func starting(list []v1.SliceStatus) bool {
 	return len(list) > 0 && !slices.ContainsFunc(list, func(s v1.SliceStatus) bool {
-		return s.State != v1.SlicePending || s.Reason != "" && s.Reason != plan.ReasonNoFreePool
+		return s.State != v1.SlicePending || s.Reason != "" && s.Reason != v1.ReasonNoSlicePool
 	})
 }
 

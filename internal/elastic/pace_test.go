@@ -20,6 +20,7 @@ func TestInterval(t *testing.T) {
 		return list
 	}
 	starting := slices(v1.SlicePending, v1.SlicePending)
+	waiting := []v1.SliceStatus{{State: v1.SlicePending, Reason: v1.ReasonNoSlicePool}}
 	for name, tc := range map[string]struct {
 		previous v1.PathwaysJobStatus
 		decision plan.Decision
@@ -37,7 +38,13 @@ func TestInterval(t *testing.T) {
 			decision: plan.Decision{Slices: []v1.SliceStatus{{State: v1.SlicePending, Reason: v1.ReasonPartiallyScheduled}}},
 			want:     statuspatch.MinInterval,
 		},
-		"nor what actions follow": {
+		"nor one that begins to wait for a pool": {
+			previous: v1.PathwaysJobStatus{Slices: slices(v1.SlicePending)}, decision: plan.Decision{Slices: waiting}, want: statuspatch.MinInterval,
+		},
+		"but how many pools are in use can": {
+			previous: v1.PathwaysJobStatus{Slices: waiting}, decision: plan.Decision{Slices: waiting}, want: calm,
+		},
+		"what actions follow cannot": {
 			previous: v1.PathwaysJobStatus{Slices: starting}, decision: plan.Decision{Slices: starting, Actions: []plan.Action{{}}},
 			want: statuspatch.MinInterval,
 		},

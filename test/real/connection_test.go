@@ -38,6 +38,8 @@ var _ = DescribeTable("All parts of a job find each other", func(ctx SpecContext
 			Expect(c.Notes).To(HaveKeyWithValue(fmt.Sprintf("megascale-%d-%d", s, w), c.Notes["host-address"]))
 		}
 	}
+	Expect(kubectl(ctx, "-n", t.job.Namespace, "exec", t.workers(ctx, 0)[0].Name, "-c", v1.ContainerWorker, "--", "/standin", "-h")).
+		To(ContainSubstring("Usage of /standin"))
 	t.finish(ctx)
 },
 	Entry("as it is", 29001, with(2, nil), SpecTimeout(5*time.Minute)),

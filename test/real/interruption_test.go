@@ -100,6 +100,23 @@ var _ = Describe("A job that is interrupted", Serial, func() {
 		Expect(t.head(ctx).Spec.NodeName).NotTo(Equal(head.Spec.NodeName))
 	}, SpecTimeout(8*time.Minute))
 
+	It("is not charged for a head whose pod someone deletes, though the program fails on SIGTERM at once", func(ctx SpecContext) {
+		t := newTraining(1)
+		t.start(ctx)
+		before := t.reaches(ctx, 30)
+
+		By("deleting the pod of the head")
+		kubectl(ctx, "-n", t.job.Namespace, "delete", "pod", t.head(ctx).Name, "--wait=false")
+		Eventually(func() string { return t.progress(ctx).process }).Should(
+			And(Not(BeEmpty()), Not(Equal(before.process))), "another process")
+		t.goesOn(ctx)
+		Expect(t.finish(ctx).Count(report.Resumed)).To(Equal(1))
+		status := t.get(ctx).Status
+		Expect(status.Restarts).To(HaveValue(BeEquivalentTo(1)), "one whole restart, with maxRestarts 0")
+		Expect(status.JobSet.ChargedRestarts).To(HaveValue(BeZero()))
+		Expect(t.events(ctx)).To(ContainElement(HavePrefix("HeadDisrupted: The head is being stopped (its pod was deleted)")))
+	}, SpecTimeout(8*time.Minute))
+
 	DescribeTable("saves a slice's state in 20 s", func(ctx SpecContext, grace int64, saved bool) {
 		t := newTraining(1)
 		t.job.Spec.Workers[0].TerminationGracePeriodSeconds = &grace
@@ -143,13 +160,14 @@ var _ = Describe("A job that is interrupted", Serial, func() {
 })
 
 // kubectl runs kubectl as administrator.
-func kubectl(ctx context.Context, args ...string) {
+func kubectl(ctx context.Context, args ...string) string {
 	GinkgoHelper()
 	bin, err := cluster.Programs(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "kubectl"), append([]string{"--kubeconfig=" + cluster.Kubeconfig()}, args...)...)
 	out, err := cmd.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(out))
+	return string(out)
 }
 
 // readyPool waits until a slice is Ready and returns its pool.

@@ -54,6 +54,7 @@ var _ = SynchronizedBeforeSuite(func(ctx SpecContext) {
 		Expect(cluster.Leftovers()).To(BeEmpty())
 	}, NodeTimeout(2*time.Minute))
 	Expect(cluster.Up(ctx, os.Stderr, "--node-monitor-grace-period=25s")).To(Succeed())
+	wholeAgain(ctx, "cpu-1") // specs drain and kill hosts with CPUs
 	Expect(cluster.InstallOperator(ctx, os.Stderr)).To(Succeed())
 	fmt.Fprintf(os.Stderr, "the cluster takes %d MB of memory\n", cluster.Memory()>>20)
 }, connect, NodeTimeout(30*time.Minute))
@@ -75,7 +76,7 @@ func connect() {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// wholeAgain starts the hosts that are down.
+// wholeAgain starts hosts that are down, or spare.
 func wholeAgain(ctx context.Context, hosts ...string) {
 	GinkgoHelper()
 	for _, name := range hosts {

@@ -25,7 +25,7 @@ const usage = `usage: realcluster COMMAND
   down             end it and leave nothing behind but the caches of what was built
   env              print the shell commands that make kubectl use it
   kill HOST        end a host as a loss of power does
-  start HOST       boot a host that was killed, as a new one
+  start HOST       boot a host that was killed, as a new one, or a spare one
   hosts            list the hosts
 `
 
@@ -80,7 +80,11 @@ func run(ctx context.Context, args []string) error {
 		return host.Start(ctx)
 	case "hosts":
 		for _, h := range cluster.Hosts {
-			fmt.Printf("%-10s pool %-6s %d chips\n", h.Name, h.Pool, h.Chips)
+			spare := ""
+			if h.Spare {
+				spare = ", spare"
+			}
+			fmt.Printf("%-10s pool %-6s %d chips%s\n", h.Name, h.Pool, h.Chips, spare)
 		}
 		return nil
 	case "serve-images":

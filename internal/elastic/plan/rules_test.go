@@ -171,6 +171,36 @@ func TestHostFailed(t *testing.T) {
 	})
 }
 
+// TestPending: a slice that starts says what it waits for, and no longer why
+// it went down before a whole restart.
+func TestPending(t *testing.T) {
+	starts := func(reason string, change func(*Observation)) func(*Observation) {
+		return func(o *Observation) {
+			st := &o.Job.Status.Slices[0]
+			st.State, st.Reason, st.ReadyJobUID = v1.SlicePending, reason, ""
+			for i := range o.Slices[0].Pods {
+				p := &o.Slices[0].Pods[i]
+				p.Node, p.Phase, p.Ready = nil, PodPending, false
+			}
+			change(o)
+		}
+	}
+	unplaced := func(o *Observation) {
+		o.Slices[0].Pods[0].Unschedulable = askedAt.Add(-time.Second)
+		busyPools(o, 0)
+		for _, n := range o.Pools[0].Nodes {
+			n.TPUPods = 1
+		}
+	}
+	check(t, map[string]rule{
+		"a pool is free": {change: starts("", func(*Observation) {}), want: []string{"slice 0 Pending "}},
+		"none is":        {change: starts("", unplaced), want: []string{"slice 0 Pending NoSlicePool"}},
+		"none is, but the scheduler has not said": {change: starts("", func(o *Observation) { unplaced(o); o.Slices[0].Pods[0].Unschedulable = time.Time{} }), want: []string{"slice 0 Pending "}},
+		"one is again":          {change: starts(v1.ReasonNoSlicePool, func(*Observation) {}), want: []string{"slice 0 Pending "}},
+		"after a whole restart": {change: starts(ReasonJobEnding, func(*Observation) {}), want: []string{"slice 0 Pending "}},
+	})
+}
+
 func TestMassFailure(t *testing.T) {
 	fail := func(o *Observation, pools int) {
 		for i := range pools {

@@ -115,7 +115,7 @@ func (w *world) matesFall(n *Node) {
 	for i, pods := range w.pods {
 		hit := false
 		for _, pod := range pods {
-			hit = hit || pod.Node == n && !pod.Phase.Terminal()
+			hit = hit || pod.Node == n && !pod.Phase.Terminal() && !pod.byHand
 		}
 		if !hit {
 			continue

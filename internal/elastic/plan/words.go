@@ -14,7 +14,6 @@ import (
 // Reasons of slices and conditions beside those of the reasons table.
 const (
 	ReasonWorkerNotReady = "WorkerNotReady" // a worker is not Ready, and nothing says why
-	ReasonNoFreePool     = "NoFreePool"     // no pool of its shape is free for a slice that starts
 	ReasonJobEnding      = "JobEnding"      // the job is ending or restarting as a whole
 	ReasonJobEnded       = "JobEnded"       // the job has completed or failed
 	ReasonJobSuspended   = "JobSuspended"   // the job is suspended
@@ -165,7 +164,7 @@ func (p *planner) capacity() string {
 // pend says what a slice waits for that was never Ready.
 func (s *slice) pend() {
 	reason, message := s.st.Reason, ""
-	if reason == ReasonJobEnding || reason == ReasonNoFreePool {
+	if reason == ReasonJobEnding || reason == v1.ReasonNoSlicePool {
 		reason = ""
 	}
 	switch {
@@ -181,7 +180,7 @@ func (s *slice) pend() {
 		message = s.capacity()
 	default:
 		message = s.capacity()
-		reason = orElse(reason, ReasonNoFreePool)
+		reason = orElse(reason, v1.ReasonNoSlicePool)
 	}
 	s.set(v1.SlicePending, reason, message)
 }

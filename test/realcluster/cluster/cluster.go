@@ -156,7 +156,7 @@ func Up(ctx context.Context, progress io.Writer, extra ...string) error {
 	if err := up(ctx, progress, extra); err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "%d hosts are up after %s\n", len(Hosts), time.Since(began).Round(100*time.Millisecond))
+	fmt.Fprintf(progress, "%d hosts are up after %s\n", len(booted()), time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 
@@ -186,13 +186,13 @@ func up(ctx context.Context, progress io.Writer, extra []string) error {
 	if err := startServices(ctx, bin); err != nil {
 		return err
 	}
-	for _, h := range Hosts {
+	for _, h := range booted() {
 		if err := h.boot(ctx); err != nil {
 			return fmt.Errorf("boot %s: %w", h.Name, err)
 		}
 		fmt.Fprintf(progress, "%s is started\n", h.Name)
 	}
-	for _, h := range Hosts {
+	for _, h := range booted() {
 		if err := h.becomesReady(ctx); err != nil {
 			return fmt.Errorf("%s: %w", h.Name, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 const (
@@ -58,18 +59,18 @@ type Host struct {
 	Name string
 	Pool string
 	// Chips it has: 0 on a CPU host.
-	Chips  int
+	Chips int
+	// Spare: it is not booted with the cluster, but only by its name.
+	Spare  bool
 	number int
 }
 
-// Hosts are all hosts: two with CPUs, and three slice pools.
-var Hosts = hosts("cpu", 2, "a", "b", "c")
+// Hosts are all hosts: one with CPUs, three slice pools, and a spare one with
+// CPUs, for when the first is drained or dies.
+var Hosts = hosts("cpu", "a", "b", "c")
 
-func hosts(cpu string, cpus int, pools ...string) []Host {
-	var all []Host
-	for i := range cpus {
-		all = append(all, Host{Name: fmt.Sprintf("%s-%d", cpu, i), Pool: cpu})
-	}
+func hosts(cpu string, pools ...string) []Host {
+	all := []Host{{Name: cpu + "-0", Pool: cpu}, {Name: cpu + "-1", Pool: cpu, Spare: true}}
 	for _, pool := range pools {
 		for i := range hostsPerSlice {
 			all = append(all, Host{Name: fmt.Sprintf("tpu-%s-%d", pool, i), Pool: "tpu-" + pool, Chips: chipsPerHost})
@@ -79,6 +80,11 @@ func hosts(cpu string, cpus int, pools ...string) []Host {
 		all[i].number = i + 1
 	}
 	return all
+}
+
+// booted are the hosts that are booted with the cluster.
+func booted() []Host {
+	return slices.DeleteFunc(slices.Clone(Hosts), func(h Host) bool { return h.Spare })
 }
 
 // Find returns the host of that name.
