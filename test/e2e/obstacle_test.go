@@ -33,7 +33,7 @@ var _ = Describe("A job that cannot have its JobSet", func() {
 				HavePrefix("its JobSet could not be created; it is tried again"), ContainSubstring("exceeded quota"))))
 		Expect(job.Status.TerminalState).To(BeEmpty())
 		Eventually(w.events("train")).WithContext(ctx).Should(ContainElement(And(
-			HavePrefix(v1.EventJobPending), ContainSubstring("quota: no-jobsets"))))
+			HavePrefix(v1.EventJobPending), ContainSubstring("quota: few"))))
 
 		Expect(w.Client.Delete(ctx, quota)).To(Succeed())
 		job = w.running(ctx, "train")
@@ -57,6 +57,38 @@ var _ = Describe("A job that cannot have its JobSet", func() {
 			HaveField("UID", foreign.UID), HaveField("Generation", foreign.Generation), HaveField("OwnerReferences", BeEmpty())))
 
 		Expect(w.Client.Delete(ctx, foreign)).To(Succeed())
+		w.running(ctx, "train")
+	})
+
+	It("waits for a Service of its name that is somebody else's, and runs when that is gone", func(ctx context.Context) {
+		w := newWorld(ctx, shared)
+		w.pool(ctx, "a", "ct6e-standard-4t", "2x4")
+		theirs := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "train"},
+			Spec:       corev1.ServiceSpec{Selector: map[string]string{"of": "somebody-else"}, Ports: []corev1.ServicePort{{Port: 80}}},
+		}
+		Expect(w.Client.Create(ctx, theirs)).To(Succeed())
+		w.create(ctx, w.makeJob("train").Workers("ct6e-standard-4t", "2x4", 1))
+		w.until(ctx, "train",
+			haveCondition(v1.ConditionPending, metav1.ConditionTrue, v1.ReasonNameInUse),
+			haveMessage(v1.ConditionPending, HavePrefix("a Service train exists that is not this job's")))
+
+		Expect(w.Client.Delete(ctx, theirs)).To(Succeed())
+		w.running(ctx, "train")
+		ours := &corev1.Service{}
+		Expect(w.Client.Get(ctx, clientKey(theirs), ours)).To(Succeed())
+		jobSet, err := w.jobSet(ctx, "train")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(metav1.IsControlledBy(ours, jobSet)).To(BeTrue())
+	})
+
+	It("starts, too, where a job of its name was deleted a moment ago", func(ctx context.Context) {
+		w := newWorld(ctx, shared)
+		w.pool(ctx, "a", "ct6e-standard-4t", "2x4")
+		earlier := w.create(ctx, w.makeJob("train").Workers("ct6e-standard-4t", "2x4", 1))
+		w.running(ctx, "train")
+		Expect(w.Client.Delete(ctx, earlier, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		w.create(ctx, w.makeJob("train").Workers("ct6e-standard-4t", "2x4", 1))
 		w.running(ctx, "train")
 	})
 
@@ -173,10 +205,62 @@ var _ = Describe("A job that waits says what for:", func() {
 		w.until(ctx, "train",
 			haveCondition(v1.ConditionPending, metav1.ConditionTrue, v1.ReasonPodsRefused),
 			haveMessage(v1.ConditionPending, HavePrefix(
-				`pods of train-pathways-head-0 cannot be created; it is tried again: the pod is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`)))
+				`the head's pod cannot be created; it is tried again: the pod is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`)))
 
 		w.labelNamespace(ctx, label, "null")
 		w.running(ctx, "train")
+	})
+
+	It("the rest of a slice's pods, where a quota does not allow them", func(ctx context.Context) {
+		w := newWorld(ctx, shared)
+		w.pool(ctx, "a", "ct6e-standard-4t", "2x4")
+		quota := w.quota(ctx, corev1.ResourcePods, "2")
+		w.create(ctx, w.makeJob("train").Workers("ct6e-standard-4t", "2x4", 1))
+		w.until(ctx, "train",
+			haveCondition(v1.ConditionPending, metav1.ConditionTrue, v1.ReasonPodsRefused),
+			haveMessage(v1.ConditionPending, Equal("pods of slice 0 cannot be created; it is tried again: "+
+				"the pod is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2")))
+		Expect(w.workers(ctx, "train", 0)).To(HaveLen(1))
+		Expect(w.warnings(ctx, "train")).To(ConsistOf(HavePrefix("JobPending: pods of slice 0 cannot be created; it is tried again: the pod is forbidden")))
+
+		Expect(w.Client.Delete(ctx, quota)).To(Succeed())
+		w.running(ctx, "train")
+	})
+
+	It("a slice's Job, where a quota does not allow it", func(ctx context.Context) {
+		w := newWorld(ctx, shared)
+		w.pool(ctx, "a", "ct6e-standard-4t", "2x4")
+		w.pool(ctx, "b", "ct6e-standard-4t", "2x4")
+		quota := w.quota(ctx, "count/jobs.batch", "2")
+		w.create(ctx, w.makeJob("train").Workers("ct6e-standard-4t", "2x4", 2))
+		w.until(ctx, "train",
+			haveCondition(v1.ConditionPending, metav1.ConditionTrue, v1.ReasonPodsRefused),
+			haveMessage(v1.ConditionPending, And(
+				HavePrefix("the Job of 1 slice cannot be created; it is tried again: jobs.batch "), ContainSubstring("exceeded quota: few"))))
+
+		Expect(w.Client.Delete(ctx, quota)).To(Succeed())
+		w.running(ctx, "train")
+	})
+
+	It("a pod template that can be one, with the API server's words and what to do", func(ctx context.Context) {
+		w := newWorld(ctx, shared)
+		w.create(ctx, w.makeJob("train").Template(func(t *corev1.PodTemplateSpec) {
+			t.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+		}))
+		w.until(ctx, "train",
+			haveCondition(v1.ConditionPending, metav1.ConditionTrue, v1.ReasonPodsRefused),
+			haveMessage(v1.ConditionPending, Equal("the head's Job cannot be created; correct the manifest, then delete the PathwaysJob and create it again: "+
+				`Job.batch "train-pathways-head-0" is invalid: spec.template.spec.containers[0].volumeMounts[0].name: Not found: "data"`)))
+	})
+
+	It("nothing that is worth a warning while many slices start", func(ctx context.Context) {
+		w := newWorld(ctx, shared)
+		for _, name := range []string{"a", "b", "c", "d"} {
+			w.pool(ctx, name, "ct6e-standard-4t", "4x4")
+		}
+		w.create(ctx, w.makeJob("train").Workers("ct6e-standard-4t", "4x4", 4))
+		w.running(ctx, "train")
+		Expect(w.warnings(ctx, "train")).To(BeEmpty())
 	})
 
 	It("a whole pool of its shape", func(ctx context.Context) {
@@ -195,6 +279,28 @@ var _ = Describe("A job that waits says what for:", func() {
 	})
 })
 
+var _ = Describe("A job that runs", func() {
+	It("tells why a slice does not get its pods back", func(ctx context.Context) {
+		w := newWorld(ctx, shared)
+		w.pool(ctx, "a", "ct6e-standard-4t", "2x4")
+		w.pool(ctx, "b", "ct6e-standard-4t", "2x4")
+		w.create(ctx, w.makeJob("train").Workers("ct6e-standard-4t", "2x4", 2).ElasticSlices(1))
+		w.running(ctx, "train")
+		quota := w.quota(ctx, corev1.ResourcePods, "3")
+		child, err := w.childJob(ctx, "train", 1)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.Client.Delete(ctx, child, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+		w.until(ctx, "train",
+			haveCondition(v1.ConditionRunning, metav1.ConditionTrue, v1.ReasonRunning),
+			haveMessage(v1.ConditionRunning, Equal("the head runs and the slices have started; but pods of slice 1 cannot be created; it is tried again: "+
+				"the pod is forbidden: exceeded quota: few, requested: pods=1, used: pods=3, limited: pods=3")))
+
+		Expect(w.Client.Delete(ctx, quota)).To(Succeed())
+		w.running(ctx, "train")
+		w.until(ctx, "train", haveMessage(v1.ConditionRunning, Equal("the head runs and the slices have started")))
+	})
+})
+
 // headHere is a job of one slice whose head selects this spec's CPU nodes.
 func (w *world) headHere(name string) *wrappers.PathwaysJobWrapper {
 	return w.makeJob(name).Workers("ct6e-standard-4t", "2x4", 1).Template(func(t *corev1.PodTemplateSpec) {
@@ -210,14 +316,18 @@ func (w *world) labelNamespace(ctx context.Context, key, value string) {
 	Expect(w.Client.Patch(ctx, ns, patch)).To(Succeed())
 }
 
-// refuseJobSets makes a quota that allows no JobSet in this namespace, and
-// waits until it works.
+// refuseJobSets makes a quota that allows no JobSet in this namespace.
 func (w *world) refuseJobSets(ctx context.Context) *corev1.ResourceQuota {
 	GinkgoHelper()
-	none := corev1.ResourceList{"count/jobsets.jobset.x-k8s.io": resource.MustParse("0")}
+	return w.quota(ctx, "count/jobsets.jobset.x-k8s.io", "0")
+}
+
+// quota makes a quota in this namespace, and waits until it works.
+func (w *world) quota(ctx context.Context, resourceName corev1.ResourceName, most string) *corev1.ResourceQuota {
+	GinkgoHelper()
 	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "no-jobsets"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: none},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "few"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{resourceName: resource.MustParse(most)}},
 	}
 	Expect(w.Client.Create(ctx, quota)).To(Succeed())
 	Eventually(func(ctx context.Context) (corev1.ResourceList, error) {
@@ -229,8 +339,21 @@ func (w *world) refuseJobSets(ctx context.Context) *corev1.ResourceQuota {
 		if err := w.Client.Get(ctx, clientKey(quota), quota); err != nil || len(quota.Status.Used) == 1 {
 			return err
 		}
-		quota.Status.Used = none
+		quota.Status.Used = corev1.ResourceList{resourceName: resource.MustParse("0")}
 		return w.Client.Status().Update(ctx, quota)
 	}).WithContext(ctx).Should(Succeed())
 	return quota
+}
+
+// warnings are the events of type Warning about a job.
+func (w *world) warnings(ctx context.Context, job string) ([]string, error) {
+	list := &corev1.EventList{}
+	err := w.Client.List(ctx, list, client.InNamespace(w.namespace))
+	var notes []string
+	for _, e := range list.Items {
+		if e.Type == corev1.EventTypeWarning && e.InvolvedObject.Kind == "PathwaysJob" && e.InvolvedObject.Name == job {
+			notes = append(notes, e.Reason+": "+e.Message)
+		}
+	}
+	return notes, err
 }
