@@ -77,10 +77,7 @@ func (r report) summary(b *strings.Builder) {
 
 // kind says how the job deals with the loss of a slice.
 func (r report) kind() string {
-	elastic := ptr.Deref(r.job.Spec.Controller.ElasticSlices, 0)
-	for _, w := range r.job.Spec.Workers {
-		elastic = min(elastic, w.NumSlices)
-	}
+	elastic := r.job.Spec.MissingSlices()
 	var words []string
 	if render.Headless(r.job) {
 		words = append(words, "headless: clients connect from outside")

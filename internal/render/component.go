@@ -38,6 +38,9 @@ type component struct {
 // readComponents fills in the components; what others need to know of one,
 // its port, is known after that.
 func (p *plan) readComponents() error {
+	if err := checkVersion(p.job.Spec.PathwaysVersion); err != nil {
+		return err
+	}
 	for _, c := range []struct {
 		into *component
 		kind v1.ComponentType

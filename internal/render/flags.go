@@ -59,8 +59,8 @@ func (p *plan) metricsArgs() []string {
 // that it is given exits at once. The user's own flag of either spelling
 // stands for ours.
 func (p *plan) elasticArgs() []string {
-	missing := min(ptr.Deref(p.job.Spec.Controller.ElasticSlices, 0), p.spec.NumSlices)
-	if missing <= 0 || slices.ContainsFunc(p.proxy.custom.CustomFlags, isElasticFlag) {
+	missing := p.job.Spec.MissingSlices()
+	if missing == 0 || slices.ContainsFunc(p.proxy.custom.CustomFlags, isElasticFlag) {
 		return nil
 	}
 	instances := p.options.ElasticFlag == ElasticFlagInstances ||

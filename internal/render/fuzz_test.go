@@ -184,9 +184,13 @@ func (d dice) template(name string) *corev1.PodTemplateSpec {
 }
 
 func (d dice) container(name string) corev1.Container {
+	image := "example.com/i:1"
+	if d.once(20) {
+		image = ""
+	}
 	return corev1.Container{
 		Name:         name,
-		Image:        pick(d, "", "example.com/i:1"),
+		Image:        image,
 		Args:         some(d, "--server_port=1", "--x", "y", "y"),
 		Env:          some(d, corev1.EnvVar{Name: "JAX_PLATFORMS", Value: "cpu"}, corev1.EnvVar{Name: "JAX_BACKEND_TARGET"}, corev1.EnvVar{Name: "PATHWAYS_HEAD"}),
 		Ports:        some(d, corev1.ContainerPort{ContainerPort: 8080}, corev1.ContainerPort{ContainerPort: 8080, Protocol: corev1.ProtocolUDP}, corev1.ContainerPort{ContainerPort: 29005, Protocol: corev1.ProtocolTCP}),

@@ -104,7 +104,8 @@ func (p *plan) headTemplate() (corev1.PodTemplateSpec, error) {
 	if p.job.Spec.Controller.Template != nil {
 		user = *p.job.Spec.Controller.Template
 	}
-	if err := checkTemplate("spec.controller.template", user.Spec, v1.ContainerResourceManager, v1.ContainerProxy); err != nil {
+	ours := []string{v1.ContainerResourceManager, v1.ContainerProxy}
+	if err := checkTemplate("spec.controller.template", user, operators{containers: ours, init: ours}); err != nil {
 		return corev1.PodTemplateSpec{}, err
 	}
 	pod := user.Spec

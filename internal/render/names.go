@@ -21,22 +21,18 @@ const (
 	headHost = "-" + v1.HeadReplicatedJob + "-0-0"
 	// podSuffix is as long as what Kubernetes adds to the names of Job pods.
 	podSuffix = "-abcde"
-	// maxName is the longest name whose head pod has a host name.
+	// maxName is the longest name whose head pod has a host name. The names of
+	// workers are shorter, up to the last of the largest slice.
 	maxName = validation.DNS1035LabelMaxLength - len(headHost) - len(podSuffix)
 )
 
 // checkName refuses names that JobSet or the pods cannot carry.
-func checkName(name string, slices, vms int32) error {
+func checkName(name string) error {
 	if errs := validation.IsDNS1035Label(name); len(errs) > 0 {
 		return refuse(ReasonInvalidName, "metadata.name %q: %s", name, strings.Join(errs, "; "))
 	}
 	if len(name) > maxName {
 		return refuse(ReasonInvalidName, "metadata.name %q has %d characters: at most %d fit into the names of its pods", name, len(name), maxName)
-	}
-	worker := fmt.Sprintf("%s-%s-%d-%d%s", name, v1.WorkerReplicatedJob, slices-1, vms-1, podSuffix)
-	if over := len(worker) - validation.DNS1035LabelMaxLength; over > 0 {
-		return refuse(ReasonInvalidName, "metadata.name %q has %d characters: with %d slices of %d VMs at most %d fit into the names of its pods",
-			name, len(name), slices, vms, len(name)-over)
 	}
 	return nil
 }

@@ -27,25 +27,6 @@ var (
 	}
 )
 
-// checkTemplate refuses what no Job can run, and container names that are
-// taken.
-func checkTemplate(path string, pod corev1.PodSpec, reserved ...string) error {
-	if pod.RestartPolicy == corev1.RestartPolicyAlways {
-		return refuse(ReasonInvalidTemplate, "%s.spec.restartPolicy is Always: a Job's pods can have Never or OnFailure", path)
-	}
-	seen := map[string]bool{}
-	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
-		if slices.Contains(reserved, c.Name) {
-			return refuse(ReasonInvalidTemplate, "%s.spec has a container %q: the operator adds one of that name, give yours another", path, c.Name)
-		}
-		if seen[c.Name] {
-			return refuse(ReasonInvalidTemplate, "%s.spec has two containers %q: give each its own name", path, c.Name)
-		}
-		seen[c.Name] = true
-	}
-	return nil
-}
-
 // tolerate adds tolerations that are not there yet.
 func tolerate(have []corev1.Toleration, more ...corev1.Toleration) []corev1.Toleration {
 	for _, t := range more {

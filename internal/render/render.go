@@ -8,8 +8,6 @@
 package render
 
 import (
-	"math"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -118,7 +116,7 @@ func newPlan(job *v1.PathwaysJob, o Options) (*plan, error) {
 	if err := p.readSlices(); err != nil {
 		return nil, err
 	}
-	if err := checkName(job.Name, p.spec.NumSlices, p.vms); err != nil {
+	if err := checkName(job.Name); err != nil {
 		return nil, err
 	}
 	main, err := MainContainer(job)
@@ -156,9 +154,8 @@ func (p *plan) readSlices() error {
 	if err != nil {
 		return refuse(ReasonInvalidTopology, "spec.workers[0].topology: %s", err)
 	}
-	// JobSet counts pods in 32 bits.
-	if limit := math.MaxInt32 / vms; p.spec.NumSlices < 1 || int(p.spec.NumSlices) > limit {
-		return refuse(ReasonInvalidWorkers, "spec.workers[0].numSlices is %d: it must be 1 to %d", p.spec.NumSlices, limit)
+	if p.spec.NumSlices < 1 || p.spec.NumSlices > v1.MaxSlices {
+		return refuse(ReasonInvalidWorkers, "spec.workers[0].numSlices is %d: it must be 1 to %d", p.spec.NumSlices, v1.MaxSlices)
 	}
 	p.machine, p.vms = machine, int32(vms)
 	return nil

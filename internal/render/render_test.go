@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -20,6 +21,16 @@ import (
 
 func TestRefused(t *testing.T) {
 	long := strings.Repeat("n", 40)
+	// What Kubernetes says.
+	noValue := strings.Join(validation.IsValidLabelValue("c d"), "; ")
+	noKey := strings.Join(validation.IsQualifiedName("a/"), "; ")
+	noSubdomain := strings.Join(validation.IsDNS1123Subdomain("No Pe"), "; ")
+	workerPod := func(change func(*corev1.PodTemplateSpec)) *wrappers.PathwaysJobWrapper {
+		return makeJob().Worker(func(w *v1.WorkerSpec) {
+			w.Template = &corev1.PodTemplateSpec{}
+			change(w.Template)
+		})
+	}
 	cases := map[string]struct {
 		job             *wrappers.PathwaysJobWrapper
 		reason, message string
@@ -32,16 +43,34 @@ func TestRefused(t *testing.T) {
 			"spec.workers[0].topology: topology 4x2 of ct6e-standard-4t: sides are written in nondecreasing order: 2x4"},
 		"no topology": {makeJob().Workers("ct6e-standard-4t", "16*16", 1), render.ReasonInvalidTopology,
 			`spec.workers[0].topology: topology "16*16" is not a shape: write 16x16`},
-		"too many pods": {makeJob().Workers("ct5p-hightpu-4t", "4x4x4", 2147483647), render.ReasonInvalidWorkers,
-			"spec.workers[0].numSlices is 2147483647: it must be 1 to 134217727"},
+		"too many slices": {makeJob().Workers("ct5p-hightpu-4t", "4x4x4", 2049), render.ReasonInvalidWorkers,
+			"spec.workers[0].numSlices is 2049: it must be 1 to 2048"},
 		"long name": {wrappers.MakePathwaysJob(long, "default"), render.ReasonInvalidName,
 			`metadata.name "` + long + `" has 40 characters: at most 39 fit into the names of its pods`},
-		"long name for many pods": {wrappers.MakePathwaysJob(long[:39], "default").Workers("ct5p-hightpu-4t", "4x4x4", 100_000_000), render.ReasonInvalidName,
-			`metadata.name "` + long[:39] + `" has 39 characters: with 100000000 slices of 16 VMs at most 38 fit into the names of its pods`},
 		"name of no label": {wrappers.MakePathwaysJob("0job", "default"), render.ReasonInvalidName,
 			`metadata.name "0job": a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')`},
 		"restartPolicy Always": {makeJob().Template(func(t *corev1.PodTemplateSpec) { t.Spec.RestartPolicy = corev1.RestartPolicyAlways }), render.ReasonInvalidTemplate,
 			"spec.controller.template.spec.restartPolicy is Always: a Job's pods can have Never or OnFailure"},
+		"restartPolicy Sometimes": {workerPod(func(t *corev1.PodTemplateSpec) { t.Spec.RestartPolicy = "Sometimes" }), render.ReasonInvalidTemplate,
+			"spec.workers[0].template.spec.restartPolicy is Sometimes: a Job's pods can have Never or OnFailure"},
+		"node by name": {makeJob().Template(func(t *corev1.PodTemplateSpec) { t.Spec.NodeName = "n7" }), render.ReasonInvalidTemplate,
+			"spec.controller.template.spec.nodeName is n7, which leaves the scheduler out: use nodeSelector, with kubernetes.io/hostname: n7"},
+		"no image": {makeJob().Containers(corev1.Container{Name: "main"}), render.ReasonInvalidTemplate,
+			`spec.controller.template.spec has no image for the container "main"`},
+		"worker's name": {workerPod(func(t *corev1.PodTemplateSpec) {
+			t.Spec.InitContainers = []corev1.Container{{Name: "pathways-worker", Image: "i"}}
+		}), render.ReasonInvalidTemplate,
+			`spec.workers[0].template.spec has a container "pathways-worker": the operator adds one of that name, give yours another`},
+		"label": {makeJob().Template(func(t *corev1.PodTemplateSpec) { t.Labels = map[string]string{"a": "c d"} }), render.ReasonInvalidTemplate,
+			`spec.controller.template.metadata.labels has a: "c d", which is no label: ` + noValue},
+		"node label": {makeJob().Worker(func(w *v1.WorkerSpec) { w.NodeSelector = map[string]string{"b": "", "a": "c d"} }), render.ReasonInvalidTemplate,
+			`spec.workers[0].nodeSelector has a: "c d", which is no label: ` + noValue},
+		"key of a node label": {workerPod(func(t *corev1.PodTemplateSpec) { t.Spec.NodeSelector = map[string]string{"a/": "b"} }), render.ReasonInvalidTemplate,
+			`spec.workers[0].template.spec.nodeSelector has a/: "b", which is no label: ` + noKey},
+		"PriorityClass": {makeJob().Worker(func(w *v1.WorkerSpec) { w.PriorityClassName = "No Pe" }), render.ReasonInvalidTemplate,
+			`spec.workers[0].priorityClassName "No Pe": ` + noSubdomain},
+		"version": {makeJob().Version("gcr.io/x:y"), render.ReasonInvalidComponent,
+			`spec.pathwaysVersion "gcr.io/x:y" is no image tag, like jax-0.5.3; other images are set in customComponents`},
 		"name of ours": {makeJob().Template(func(t *corev1.PodTemplateSpec) {
 			t.Spec.InitContainers = []corev1.Container{{Name: "pathways-proxy", Image: "i"}}
 		}), render.ReasonInvalidTemplate,
@@ -273,6 +302,21 @@ func TestConcurrentTypes(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// TestLongestNames: a name that the head's pod has room for is none too long
+// for a worker's.
+func TestLongestNames(t *testing.T) {
+	longest := strings.Repeat("n", 39)
+	for _, m := range tpu.All() {
+		topologies := m.Topologies()
+		largest := topologies[len(topologies)-1]
+		worker := workerOf(rendered(t, wrappers.MakePathwaysJob(longest, "default").Workers(m.String(), largest.String(), v1.MaxSlices)))
+		pod := fmt.Sprintf("%s-%s-%d-%d-abcde", longest, worker.Name, worker.Replicas-1, *worker.Template.Spec.Completions-1)
+		if len(pod) > validation.DNS1035LabelMaxLength {
+			t.Errorf("%s %s: the name of the last pod has %d characters: %s", m, largest, len(pod), pod)
+		}
+	}
 }
 
 // TestInputStays: the job is not changed, nor does the JobSet share memory

@@ -54,11 +54,15 @@ func (p *plan) workerTemplate() (corev1.PodTemplateSpec, error) {
 	if p.spec.Template != nil {
 		user = *p.spec.Template
 	}
-	reserved := []string{}
+	ours := operators{init: []string{v1.ContainerWorker}, merged: v1.ContainerWorker}
 	if p.colocatedPython != nil {
-		reserved = append(reserved, v1.ContainerColocatedPython)
+		ours.containers = []string{v1.ContainerColocatedPython}
+		ours.init = append(ours.init, v1.ContainerColocatedPython)
 	}
-	if err := checkTemplate("spec.workers[0].template", user.Spec, reserved...); err != nil {
+	if err := checkTemplate("spec.workers[0].template", user, ours); err != nil {
+		return corev1.PodTemplateSpec{}, err
+	}
+	if err := checkPlacement("spec.workers[0]", p.spec.NodeSelector, p.spec.PriorityClassName); err != nil {
 		return corev1.PodTemplateSpec{}, err
 	}
 	pod := user.Spec

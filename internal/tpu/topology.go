@@ -3,6 +3,7 @@ package tpu
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,9 @@ type Topology struct {
 // sides that machine types allow are far smaller.
 const maxSide = 9999
 
+// numeric is written as a topology is, whatever the numbers.
+var numeric = regexp.MustCompile(`^[0-9]+(x[0-9]+){1,2}$`)
+
 // ParseTopology reads a shape such as 4x4 or 2x2x4: two or three positive
 // decimal numbers joined by x. Whether a machine type can have that shape is
 // not its concern: see MachineType.Check.
@@ -28,6 +32,9 @@ func ParseTopology(s string) (Topology, error) {
 	}
 	if guess, ok := parse(normalize(s)); ok {
 		return Topology{}, fmt.Errorf("topology %q is not a shape: write %s", s, guess)
+	}
+	if numeric.MatchString(s) {
+		return Topology{}, fmt.Errorf("topology %q is not a shape: a side is 1 to %d, without leading zeros", s, maxCubeSide)
 	}
 	return Topology{}, fmt.Errorf("topology %q is not a shape: write two or three numbers joined by x, such as 4x4 or 2x2x4", s)
 }

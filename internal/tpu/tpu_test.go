@@ -105,6 +105,7 @@ func TestParseTopology(t *testing.T) {
 		}
 	}
 	const general = "is not a shape: write two or three numbers joined by x, such as 4x4 or 2x2x4"
+	const numbers = "is not a shape: a side is 1 to 256, without leading zeros"
 	for bad, want := range map[string]string{
 		"16*16":   `topology "16*16" is not a shape: write 16x16`,
 		"2X2X4":   `topology "2X2X4" is not a shape: write 2x2x4`,
@@ -113,11 +114,11 @@ func TestParseTopology(t *testing.T) {
 		"":        `topology "" ` + general,
 		"4":       `topology "4" ` + general,
 		"4x":      `topology "4x" ` + general,
-		"0x4":     `topology "0x4" ` + general,
+		"0x4":     `topology "0x4" ` + numbers,
 		"-4x4":    `topology "-4x4" ` + general,
-		"04x4":    `topology "04x4" ` + general,
+		"04x4":    `topology "04x4" ` + numbers,
 		"2x2x2x2": `topology "2x2x2x2" ` + general,
-		"10000x1": `topology "10000x1" ` + general,
+		"10000x1": `topology "10000x1" ` + numbers,
 	} {
 		if _, err := ParseTopology(bad); err == nil || err.Error() != want {
 			t.Errorf("ParseTopology(%q): got %v, want %s", bad, err, want)
