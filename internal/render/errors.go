@@ -18,7 +18,7 @@ const (
 	// container name that is the operator's own.
 	ReasonInvalidTemplate = "InvalidTemplate"
 	// ReasonInvalidComponent: a custom component cannot be run as it is
-	// given.
+	// given, or the version of the components is no image tag.
 	ReasonInvalidComponent = "InvalidComponent"
 )
 
