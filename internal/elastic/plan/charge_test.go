@@ -57,8 +57,12 @@ func TestCharges(t *testing.T) {
 		"a restart that was seen":       {func(o *Observation) { pendingCharge(o, 0, 89*time.Second) }, "0 final, 1 provisional"},
 		"90 s later":                    {func(o *Observation) { pendingCharge(o, 0, 90*time.Second) }, "1 final, 0 provisional"},
 		"another after it":              {func(o *Observation) { pendingCharge(o, 0, 89*time.Second); restarted(o, 0, 0, 2, 0) }, "0 final, 2 provisional"},
-		"exit 0":                        {func(o *Observation) { o.Slices[0].Pods[1].Phase = PodSucceeded }, "0 final, 1 provisional"},
-		"a Failed pod":                  {func(o *Observation) { restarted(o, 0, 1, 0, 0); o.Slices[0].Pods[1].Phase = PodFailed }, "0 final, 1 provisional"},
+		"its Job was deleted since": {func(o *Observation) {
+			pendingCharge(o, 0, 89*time.Second)
+			o.Job.Status.Slices[0].JobUID, o.Slices[0].Child.UID = "childjob-0", "next"
+		}, nothing},
+		"exit 0":       {func(o *Observation) { o.Slices[0].Pods[1].Phase = PodSucceeded }, "0 final, 1 provisional"},
+		"a Failed pod": {func(o *Observation) { restarted(o, 0, 1, 0, 0); o.Slices[0].Pods[1].Phase = PodFailed }, "0 final, 1 provisional"},
 		"exit 0, and the slice is being replaced": {func(o *Observation) {
 			pendingCharge(o, 0, time.Second)
 			o.Slices[0].Pods[1].Phase, o.Slices[0].Pods[2].Deleting, o.Slices[0].Child.Deleting = PodSucceeded, true, true

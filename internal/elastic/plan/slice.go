@@ -198,7 +198,7 @@ func (s *slice) allReady() bool {
 // signal says that something outside explains why workers end: a host that
 // fails or goes, a preemption, a deletion that is not our own.
 func (s *slice) signal() bool {
-	deleted := s.deleted != nil || s.missing() || s.in.Child != nil && s.in.Child.Deleting
+	deleted := s.jobGone || s.deleted != nil || s.missing() || s.in.Child != nil && s.in.Child.Deleting
 	return s.failed > sound || s.terminating != nil || s.maintenance != nil || s.disrupted != nil ||
 		deleted && !s.leaving()
 }
