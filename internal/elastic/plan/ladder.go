@@ -380,6 +380,8 @@ func (s *slice) awaitStart() {
 	switch {
 	case s.in.Child == nil || s.in.Child.Deleting:
 		s.set(s.moving(), reason, "It starts again as soon as JobSet has created its Job again.")
+	case s.present == 0:
+		s.set(s.moving(), reason, "Its pods are being created.")
 	case s.bound > 0:
 		s.st.NodePool, s.st.Zone = s.node.Pool, s.node.Zone
 		s.set(s.moving(), reason, fmt.Sprintf("It starts in pool %s.", s.node.Pool))
