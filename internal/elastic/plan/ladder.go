@@ -218,7 +218,7 @@ func (s *slice) wasPreempted() bool {
 func (s *slice) podDeleted() bool {
 	var why string
 	switch {
-	case s.jobGone:
+	case s.upGone:
 		s.followNewJob()
 		return true
 	case s.deleted != nil:

@@ -154,10 +154,11 @@ func (p *planner) begin() {
 		p.headReplaced = p.headReplaced || c != nil && !o.Job.Colocated && c.Restarts == o.JobSet.Restarts &&
 			c.Created.Before(o.Head.Created)
 		s.jobGone = s.lostItsJob()
+		s.upGone = s.jobGone && (s.st.State == v1.SliceReady || s.st.State == v1.SliceRestarting) && s.st.ReadyJobUID == s.st.JobUID
 		if c != nil && s.st.JobUID != c.UID {
 			s.st.JobUID, s.st.SeenRestarts = c.UID, nil
 		}
-		if s.st.LeavingJobUID != "" && !s.leaving() {
+		if c != nil && !s.leaving() {
 			s.st.LeavingJobUID = ""
 		}
 	}
@@ -169,12 +170,11 @@ func (p *planner) begin() {
 	}
 }
 
-// lostItsJob says that the Job of an incarnation that was up is no more, and
-// that nobody here gave it up.
+// lostItsJob says that the Job of the last incarnation is no more, and that
+// nobody here gave it up.
 func (s *slice) lostItsJob() bool {
 	c, js := s.in.Child, &s.obs.JobSet
-	return (s.st.State == v1.SliceReady || s.st.State == v1.SliceRestarting) && s.st.ReadyJobUID == s.st.JobUID &&
-		s.uidOf() != s.st.JobUID && !s.fresh && js.UID != "" && !js.Suspended && (c == nil || c.Restarts == js.Restarts)
+	return s.st.JobUID != "" && s.uidOf() != s.st.JobUID && s.st.LeavingJobUID != s.st.JobUID && !s.fresh && js.UID != "" && !js.Suspended && (c == nil || c.Restarts == js.Restarts)
 }
 
 // forgive lets a slice go on whose budget was lowered below what it has used

@@ -16,9 +16,9 @@ type slice struct {
 	was v1.SliceStatus
 	st  v1.SliceStatus
 	facts
-	// jobGone: the Job of its last incarnation, which was up, was deleted by
-	// someone else.
-	jobGone bool
+	// jobGone: the Job of its last incarnation was deleted by someone else;
+	// upGone: and that one was up.
+	jobGone, upGone bool
 	// rose: a worker fell since the last look, and it is the workers' own
 	// doing.
 	rose bool
@@ -211,7 +211,7 @@ func (s *slice) leaving() bool {
 // wasUp says that the present incarnation, or one that someone has just
 // deleted, has been Ready, so that it had state to lose.
 func (s *slice) wasUp() bool {
-	return s.jobGone || s.in.Child != nil && s.st.ReadyJobUID == s.in.Child.UID
+	return s.upGone || s.in.Child != nil && s.st.ReadyJobUID == s.in.Child.UID
 }
 
 // missing says that pods of an incarnation that was Ready are no more: they
