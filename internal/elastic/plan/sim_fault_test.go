@@ -3,6 +3,8 @@ package plan
 import (
 	"strconv"
 	"time"
+
+	v1 "pathways.domain/pathways-job/api/v1"
 )
 
 // Faults that a test injects.
@@ -286,7 +288,7 @@ func (w *world) proxyRestarts() {
 func (w *world) allFall() {
 	ready := 0
 	for i := range w.pods {
-		if w.healthy(int32(i)) {
+		if w.healthy(int32(i)) && w.state(i).State == v1.SliceReady { // not given up already
 			ready++
 		}
 	}
