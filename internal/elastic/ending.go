@@ -7,6 +7,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -36,10 +38,12 @@ func (a *actor) ending(ctx context.Context, job *v1.PathwaysJob) (string, error)
 	if err != nil {
 		return "", err
 	}
+	present := map[types.UID]bool{}
 	for i := range jobs {
 		if headJobEnded(&jobs[i]) {
 			return "the head's Job has ended", nil
 		}
+		present[jobs[i].UID] = true
 	}
 	var pods corev1.PodList
 	if err := a.live.List(ctx, &pods, ofHead(job)...); err != nil {
@@ -48,6 +52,9 @@ func (a *actor) ending(ctx context.Context, job *v1.PathwaysJob) (string, error)
 	main, _ := render.MainContainer(job)
 	for i := range pods.Items {
 		p := &pods.Items[i]
+		if of := metav1.GetControllerOf(p); of == nil || !present[of.UID] {
+			continue // someone deleted its Job
+		}
 		if !p.DeletionTimestamp.IsZero() {
 			return "the head's pod is terminating", nil
 		}

@@ -125,7 +125,8 @@ func jobFacts(job *v1.PathwaysJob, status v1.PathwaysJobStatus) plan.Job {
 	}
 	if len(job.Spec.Workers) > 0 {
 		w := &job.Spec.Workers[0]
-		facts.Slices = w.NumSlices
+		// An object that is older than the bounds is refused, but observed.
+		facts.Slices = max(0, min(w.NumSlices, v1.MaxSlices))
 		facts.MaxSliceRestarts = ptr.Deref(w.MaxSliceRestarts, 1)
 	}
 	return facts
@@ -222,6 +223,7 @@ func (o *observer) children(ctx context.Context, job *v1.PathwaysJob, js *jobset
 		return fmt.Errorf("listing the pods of %s/%s: %w", js.Namespace, js.Name, err)
 	}
 	var headPod *corev1.Pod
+	var heads []*corev1.Pod
 	var headJob *batchv1.Job
 	for i := range jobs.Items {
 		j := &jobs.Items[i]
@@ -239,6 +241,7 @@ func (o *observer) children(ctx context.Context, job *v1.PathwaysJob, js *jobset
 		switch p.Labels[replicatedJobLabel] {
 		case v1.HeadReplicatedJob:
 			headPod = newerHead(headPod, p)
+			heads = append(heads, p)
 		case v1.WorkerReplicatedJob:
 			s := sliceOf(obs, p.Labels)
 			if s == nil {
@@ -262,9 +265,20 @@ func (o *observer) children(ctx context.Context, job *v1.PathwaysJob, js *jobset
 	if r := job.Status.RestartRequest; r != nil {
 		obs.Head.Requested = r.TargetUID == headPod.UID
 	}
-	node, err := o.node(ctx, pools, headPod.Spec.NodeName)
-	obs.Head.Node = node
-	return err
+	for _, p := range heads {
+		node, err := o.node(ctx, pools, p.Spec.NodeName)
+		if err != nil {
+			return err
+		}
+		if p == headPod {
+			obs.Head.Node = node
+			continue
+		}
+		facts := podFacts(p)
+		facts.Node = node
+		obs.OldHeads = append(obs.OldHeads, facts)
+	}
+	return nil
 }
 
 // rememberPool tells of nodes that are gone where they were: a slice is in one

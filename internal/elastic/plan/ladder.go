@@ -240,7 +240,7 @@ func (s *slice) followNewJob() {
 	m := move{reason: v1.ReasonPodDeleted, why: "Its Job was deleted."}
 	if s.endsJob(&m) {
 		s.want(m.reason, "Slice "+itoa(s.in.Index)+": "+m.why+" "+s.endWords(&m), false)
-		s.stayPut(m, "The whole job restarts; this is not charged.")
+		s.stayPut(m, s.restartWords())
 		return
 	}
 	s.st.Replacements = ptr.To(ptr.Deref(s.st.Replacements, 0) + 1)

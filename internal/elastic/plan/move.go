@@ -60,10 +60,10 @@ func (s *slice) interrupt(m move) {
 	case s.endsJob(&m):
 		s.fenceOff(&m)
 		s.want(m.reason, "Slice "+itoa(s.in.Index)+": "+m.why+" "+s.endWords(&m), false)
-		s.stayPut(m, "The whole job restarts; this is not charged.")
+		s.stayPut(m, s.restartWords())
 	case s.wanted != nil:
 		s.fenceOff(&m)
-		s.stayPut(m, "The whole job restarts.")
+		s.stayPut(m, s.restartWords())
 	default:
 		s.leave(m)
 	}
@@ -103,7 +103,7 @@ func (s *slice) stayPut(m move, note string) {
 		return
 	}
 	state := s.waiting()
-	if s.wanted != nil && state != v1.SlicePending {
+	if s.wanted != nil && !s.observing() && state != v1.SlicePending {
 		state = v1.SliceReplacing
 	}
 	s.set(state, m.reason, m.why+" "+note)
@@ -266,7 +266,7 @@ func (s *slice) deleteOrphans() {
 	}
 	for i := range s.in.Pods {
 		pod := &s.in.Pods[i]
-		if pod.JobUID == "" && !pod.Deleting && !pod.Phase.Terminal() {
+		if pod.JobUID == "" && !pod.Deleting {
 			s.act(Action{
 				Kind: DeleteOrphanPod, Slice: s.in.Index, Reason: v1.ReasonPodDeleted, Object: pod.Name, UID: pod.UID,
 				Message: "Pod " + pod.Name + " lost its Job, and makes room for the slice's new one.",

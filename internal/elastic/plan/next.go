@@ -51,6 +51,7 @@ func next(o *Observation, now time.Time, rungs []rung) Decision {
 	p.survey()
 	p.begin()
 	p.recoverHead()
+	p.clearOldHeads()
 	for i := range p.slices {
 		p.slices[i].revive()
 		p.slices[i].forgive()

@@ -19,6 +19,9 @@ type Observation struct {
 	JobSet JobSet
 	Head   Head
 
+	// OldHeads are pods of the head beside Head: those of earlier Jobs.
+	OldHeads []Pod
+
 	// Slices by index; as many as Job.Slices.
 	Slices []Slice
 
@@ -176,6 +179,8 @@ type Head struct {
 	// JobEnded: the head Job is Complete or Failed, or has a FailureTarget or
 	// SuccessCriteriaMet condition, or is being deleted.
 	JobEnded bool
+	// JobDeleting: the head Job is being deleted.
+	JobDeleting bool
 	// PodFailurePolicy: an eviction of the pod restarts the JobSet uncharged
 	// (rule 9); false (D3), and the JobSet must be created again.
 	PodFailurePolicy bool

@@ -162,7 +162,7 @@ func (p *planner) recoverHead() {
 // history.
 func (p *planner) noteDisruption() {
 	h := &p.obs.Head
-	if p.fresh || h.MainExited || h.JobEnded || h.Phase.Terminal() || !h.Deleting && h.Disrupted == "" ||
+	if p.fresh || h.MainExited || h.JobDeleting || h.Phase.Terminal() || !h.Deleting && h.Disrupted == "" ||
 		p.obs.JobSet.Deleting || p.obs.JobSet.Restarting || p.wanted != nil {
 		return
 	}
@@ -194,6 +194,27 @@ func (p *planner) excuseDeletion() {
 		Kind: MarkHeadDisrupted, Slice: JobLevel, Reason: v1.ReasonHeadDisrupted, Object: h.Name, UID: h.UID,
 		Message: "The head's pod was deleted. The whole job restarts; this is not charged.",
 	})
+}
+
+// clearOldHeads removes heads whose Job was deleted from under them: the new
+// one would wait for their host for ever.
+func (p *planner) clearOldHeads() {
+	if p.resting == ReasonJobDeleted || p.observing() {
+		return
+	}
+	for i := range p.obs.OldHeads {
+		pod := &p.obs.OldHeads[i]
+		a := Action{Slice: JobLevel, Reason: v1.ReasonHeadDisrupted, Object: pod.Name, UID: pod.UID}
+		switch {
+		case pod.Deleting && !pod.Phase.Terminal() && pod.Node != nil && lifeless(pod.Node):
+			a.Kind, a.Message = ForceDeletePod, "Host "+pod.Node.Name+" "+failureWords(pod.Node)+"."
+		case pod.JobUID == "" && !pod.Deleting:
+			a.Kind, a.Message = DeleteOrphanPod, "Pod "+pod.Name+" lost its Job, and makes room for the new head."
+		default:
+			continue
+		}
+		p.act(a)
+	}
 }
 
 // noteHead opens an entry of the history for the whole job, unless one is

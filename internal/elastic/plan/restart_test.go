@@ -169,9 +169,27 @@ func TestHeadDeleted(t *testing.T) {
 		"no podFailurePolicy":   {change: deleted(func(o *Observation) { o.Head.PodFailurePolicy = false })},
 		"its program has ended": {change: deleted(func(o *Observation) { o.Head.MainExited = true })},
 		"it has ended":          {change: deleted(func(o *Observation) { o.Head.Phase = PodFailed })},
-		"its Job is ending":     {change: deleted(func(o *Observation) { o.Head.JobEnded = true })},
+		"its Job is ending":     {change: deleted(func(o *Observation) { o.Head.JobEnded, o.Head.JobDeleting = true, true })},
 		"its JobSet restarts":   {change: deleted(func(o *Observation) { o.JobSet.Restarting = true })},
 		"DryRun":                {change: deleted(func(o *Observation) { o.Policy.Mode = DryRun }), want: []string{"would MarkHeadDisrupted head"}},
+	})
+}
+
+// TestOldHeads: a head whose Job was deleted does not keep the new one away.
+func TestOldHeads(t *testing.T) {
+	old := func(pod Pod) func(*Observation) {
+		pod.Name, pod.UID = "old", "old"
+		return func(o *Observation) { o.OldHeads = []Pod{pod} }
+	}
+	dead := &Node{Name: "cpu", Ready: NodeReadyUnknown, ReadySince: askedAt}
+	check(t, map[string]rule{
+		"stops":                           {change: old(Pod{JobUID: "job", Deleting: true, Node: &Node{Name: "cpu"}})},
+		"cannot stop":                     {change: old(Pod{JobUID: "job", Deleting: true, Node: dead}), want: []string{"ForceDeletePod old"}},
+		"is not stopped":                  {change: old(Pod{JobUID: "job", Node: dead})},
+		"an orphan":                       {change: old(Pod{Node: &Node{Name: "cpu"}}), want: []string{"DeleteOrphanPod old"}},
+		"an orphan that stops":            {change: old(Pod{Node: &Node{Name: "cpu"}, Deleting: true})},
+		"an orphan that has ended":        {change: old(Pod{Node: &Node{Name: "cpu"}, Phase: PodSucceeded}), want: []string{"DeleteOrphanPod old"}},
+		"an orphan on a host that failed": {change: old(Pod{Node: dead, Deleting: true}), want: []string{"ForceDeletePod old"}},
 	})
 }
 

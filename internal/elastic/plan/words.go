@@ -129,11 +129,25 @@ func (s *slice) endWords(m *move) string {
 	return why + " The whole job restarts; this is not charged."
 }
 
+// restartWords says that the whole job restarts, or would.
+func (s *slice) restartWords() string {
+	switch {
+	case s.observing():
+		return s.observingWords()
+	case ptr.Deref(s.wanted.Charged, false):
+		return "The whole job restarts."
+	}
+	return "The whole job restarts; this is not charged."
+}
+
 func (s *slice) observingWords() string {
 	switch {
 	case s.obs.Job.RepairDisabled:
 		return "Repair is switched off by annotation."
 	case s.obs.Policy.Mode == DryRun:
+		if s.wanted != nil {
+			return "DryRun: in mode Enforce, the whole job would restart."
+		}
 		return "DryRun: in mode Enforce, the slice would be given up and started anew."
 	}
 	return "Repair is switched off."
