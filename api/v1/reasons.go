@@ -65,8 +65,8 @@ const (
 	// ReasonSucceeded (Completed): the program ended with success.
 	ReasonSucceeded = "Succeeded"
 
-	// ReasonContainerFailed (Failed): a container of the head ended with an
-	// error, and maxRestarts is used up.
+	// ReasonContainerFailed (Failed or Pending): a container of the head ended
+	// with an error. Failed, if maxRestarts is used up.
 	ReasonContainerFailed = "ContainerFailed"
 	// ReasonSliceFailed (Failed): a slice used up its restarts, and
 	// maxRestarts is used up.

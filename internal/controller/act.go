@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +58,7 @@ func (r *Reconciler) ensureJobSet(ctx context.Context, o *observation) error {
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return nil // the job goes with its namespace; its JobSet may have gone first
 		}
-		if hopeless(err.Error()) {
+		if hopeless(err.Error()) || strings.Contains(err.Error(), "exceeded quota") {
 			return nil // nothing that an operator's log would help with
 		}
 		return fmt.Errorf("creating JobSet %s: %w", name, err)
@@ -70,7 +71,7 @@ func (r *Reconciler) mayCreate(ctx context.Context, o *observation) (bool, error
 		// The job had a JobSet. If it has ended meanwhile, it stays ended.
 		job := &v1.PathwaysJob{}
 		err := r.live.Get(ctx, client.ObjectKeyFromObject(o.job), job)
-		if err != nil {
+		if client.IgnoreNotFound(err) != nil {
 			o.obstacle = readFailed(o, err)
 			return false, fmt.Errorf("reading PathwaysJob %s: %w", client.ObjectKeyFromObject(o.job), err)
 		}

@@ -42,6 +42,7 @@ type Reconciler struct {
 	status   *statuspatch.Writer
 	refusals *refusals
 	queued   *newcomers
+	heads    *sightings
 	// indexed is true if the cache can find pods and Jobs by JobSet.
 	indexed bool
 }
@@ -54,6 +55,7 @@ func New(c client.Client, live client.Reader, recorder events.EventRecorder, jou
 		status:   statuspatch.New(c, journal, v1.FieldManagerController, statuspatch.ControllerPart, clk),
 		refusals: newRefusals(live),
 		queued:   newNewcomers(),
+		heads:    newSightings(),
 	}
 }
 

@@ -145,15 +145,16 @@ var _ = Describe("API errors", func() {
 			},
 		})
 		job := w.create(w.job("train").Obj())
-		_, err := w.reconcile(job)
-		Expect(err).To(HaveOccurred())
+		result, err := w.reconcile(job)
+		Expect(err).NotTo(HaveOccurred(), "a quota is no error of the operator")
+		Expect(result.RequeueAfter).To(Equal(lookAgain))
 		got := w.read(job)
 		c := expectTrue(got, v1.ConditionPending, v1.ReasonCreateRefused)
 		Expect(c.Message).To(ContainSubstring("exceeded quota"))
 		Expect(got.Status.TerminalState).To(BeEmpty())
 		Expect(w.events()).To(ConsistOf(And(HavePrefix("Warning JobPending"), ContainSubstring("exceeded quota"))))
 		_, err = w.reconcile(job)
-		Expect(err).To(HaveOccurred())
+		Expect(err).NotTo(HaveOccurred())
 		Expect(w.events()).To(BeEmpty(), "the same refusal was told twice")
 
 		broken = false

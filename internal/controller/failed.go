@@ -25,6 +25,8 @@ func whatFailed(o *observation, words string) (reason, message string) {
 		}
 	case sliceFailure(o) != "":
 		reason, message = v1.ReasonSliceFailed, sliceFailure(o)
+	case o.seen.failure != "" && o.seen.head == newestHead(o):
+		reason, message = v1.ReasonContainerFailed, o.seen.failure // and its pod is gone
 	}
 	return reason, message + "; " + restartBudget(o)
 }

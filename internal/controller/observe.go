@@ -41,8 +41,10 @@ type observation struct {
 	head     *corev1.Pod
 	headNode *corev1.Node
 	headJob  *batchv1.Job
-	workers  []corev1.Pod
-	slices   []batchv1.Job
+	// seen is what was seen of the newest head, now or before.
+	seen    sighting
+	workers []corev1.Pod
+	slices  []batchv1.Job
 	// sliceZones are the zones of the slices, looked up only until the job
 	// runs.
 	sliceZones map[int]string
@@ -67,6 +69,7 @@ func (r *Reconciler) observe(ctx context.Context, job *v1.PathwaysJob) (*observa
 	if err == nil && o.jobSet != nil {
 		err = errors.Join(r.observeChildren(ctx, o), r.observeNodes(ctx, o))
 	}
+	r.heads.follow(o)
 	if err == nil {
 		err = r.observeRefusals(ctx, o)
 	}

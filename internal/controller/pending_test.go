@@ -275,7 +275,11 @@ func TestDisrupted(t *testing.T) {
 		"deleted after it had ended":        {changes: []func(*corev1.Pod){deleted, ended(-time.Second)}},
 		"disrupted":                         {changes: []func(*corev1.Pod){target}, want: "DeletionByTaintManager"},
 		"disrupted and deleted":             {changes: []func(*corev1.Pod){target, deleted, ended(time.Second)}, want: "DeletionByTaintManager"},
-		"disrupted after it had ended":      {changes: []func(*corev1.Pod){target, ended(-time.Minute)}},
+		"deleted by its Job, since it failed": {changes: []func(*corev1.Pod){deleted, func(pod *corev1.Pod) {
+			pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "side", RestartCount: 1}}
+		}}},
+		"disrupted after it had ended": {changes: []func(*corev1.Pod){target, ended(-time.Minute)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{}

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,7 +68,7 @@ func disrupted(pod *corev1.Pod, main string) string {
 	if c := podCondition(pod, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue && first(c.LastTransitionTime.Time) {
 		return c.Reason
 	}
-	if pod.DeletionTimestamp.IsZero() {
+	if pod.DeletionTimestamp.IsZero() || failedItsJob(pod) {
 		return ""
 	}
 	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
@@ -75,6 +76,20 @@ func disrupted(pod *corev1.Pod, main string) string {
 		return reasonDeleted
 	}
 	return ""
+}
+
+// failedItsJob says whether a container has ended in a pod whose Job allows no
+// restart: then it is the Job that deletes the pod.
+func failedItsJob(pod *corev1.Pod) bool {
+	if pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+		return false
+	}
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if s.RestartCount > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // endOf is when the program ended: the main container, or the last of all

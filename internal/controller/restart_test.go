@@ -147,6 +147,53 @@ var _ = Describe("a whole restart", func() {
 		expectTrue(w.step(job), v1.ConditionFailed, v1.ReasonJobSetFailed)
 	})
 
+	It("follows a head whose deletion was seen, though its kubelet overwrote the time of it before that was written", func(ctx SpecContext) {
+		w := newWorld(ctx, none)
+		job, head := w.running(w.job("train").Obj())
+		Expect(admin.Delete(ctx, head, client.GracePeriodSeconds(30))).To(Succeed())
+		w.clock.SetTime(w.clock.Now().Add(-1700 * time.Millisecond)) // reconcile adds 2 s
+		_, err := w.reconcile(job)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.read(job).Status.HeadDisruption).To(BeNil(), "it had to wait")
+		Expect(admin.Delete(ctx, head, client.GracePeriodSeconds(0))).To(Succeed())
+		Expect(w.step(job).Status.HeadDisruption).To(HaveValue(HaveField("PodUID", head.UID)))
+	})
+
+	It("of a program that failed says why before its pod is gone", func(ctx SpecContext) {
+		w := newWorld(ctx, none)
+		job := w.job("train").Obj()
+		job.Spec.MaxRestarts = ptr.To[int32](2)
+		job, head := w.running(job)
+		w.events()
+		w.setPodStatus(head, func(s *corev1.PodStatus) {
+			s.Phase = corev1.PodFailed
+			s.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"},
+			}}}
+		})
+		got := w.step(job)
+		words := "the head's container main ended with exit code 137 (OOMKilled); 0 of maxRestarts 2 are used"
+		Expect(expectTrue(got, v1.ConditionPending, v1.ReasonContainerFailed).Message).To(Equal(words))
+		Expect(w.events()).To(ConsistOf("Warning JobPending " + words))
+
+		Expect(admin.Delete(ctx, head, client.GracePeriodSeconds(0))).To(Succeed())
+		w.finish(job, jobsetv1alpha2.JobSetFailed)
+		Expect(expectTrue(w.step(job), v1.ConditionFailed, v1.ReasonContainerFailed).Message).To(Equal(words))
+	})
+
+	It("that was asked for is no end of the job, though nobody saw the head stop", func(ctx SpecContext) {
+		w := newWorld(ctx, none)
+		job := w.job("train").Obj()
+		job, head := w.running(job)
+		job.Annotations = map[string]string{v1.AnnotationRestart: "now"}
+		Expect(admin.Update(ctx, job)).To(Succeed())
+		w.step(job)
+		Expect(admin.Delete(ctx, head, client.GracePeriodSeconds(0))).To(Succeed())
+		w.r.heads.forget(job.UID) // another process goes on
+		w.finish(job, jobsetv1alpha2.JobSetCompleted)
+		expectTrue(w.step(job), v1.ConditionPending, v1.ReasonRestarting)
+	})
+
 	It("that an annotation asks for evicts the head, once", func(ctx SpecContext) {
 		evictions := 0
 		w := newWorld(ctx, interceptor.Funcs{

@@ -78,6 +78,7 @@ func (r *Reconciler) jobChanged() predicate.Predicate {
 			DeleteFunc: func(e event.DeleteEvent) bool {
 				r.queued.drop(client.ObjectKeyFromObject(e.Object))
 				r.status.Forget(e.Object.GetUID())
+				r.heads.forget(e.Object.GetUID())
 				return false
 			},
 		},

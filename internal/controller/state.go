@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -201,12 +202,34 @@ func pending(o *observation) verdict {
 		obstacle := waitsFor(o)
 		v.reason, v.message = obstacle.reason, obstacle.message
 	case o.head != nil && headWasDisrupted(o) && (!o.head.DeletionTimestamp.IsZero() || !headRuns(o.head)):
-		v.reason, v.message = v1.ReasonRestarting, "the head was disrupted; the whole job restarts"
+		v.reason, v.message = v1.ReasonRestarting, disruptionWords(o)
+	case headFails(o):
+		v.reason, v.message = v1.ReasonContainerFailed, o.seen.failure+"; "+restartBudget(o)
 	case totalRestarts(o) > 0:
 		v.reason = v1.ReasonRestarting
 		v.message = fmt.Sprintf("restart %d of the whole job: %s", totalRestarts(o), v.message)
+	case reasonOf(o.previous, v1.ConditionPending) == v1.ReasonRestarting:
+		v.reason = v1.ReasonRestarting // JobSet has not counted it yet
 	}
 	return v
+}
+
+// disruptionWords say what follows from the disruption of the head.
+func disruptionWords(o *observation) string {
+	switch {
+	case restartAsked(o):
+		return "the restart annotation asked for it; the whole job restarts"
+	case o.headJob == nil || !metav1.IsControlledBy(o.head, o.headJob):
+		return "the head's Job was deleted; the head starts again"
+	}
+	return "the head was disrupted; the whole job restarts"
+}
+
+// headFails: the program failed by itself, and JobSet is about to restart the
+// job. Where that cannot be, it says so in a moment.
+func headFails(o *observation) bool {
+	return o.head != nil && o.seen.failure != "" && !headWasDisrupted(o) && ptr.Deref(o.job.Spec.MaxRestarts, 0) > 0 &&
+		(o.head.Status.Phase == corev1.PodFailed || o.headJob != nil && jobFailed(o.headJob) != nil)
 }
 
 // remark is what a person should know whatever the state is.

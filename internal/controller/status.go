@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	jobsetv1alpha2 "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -128,31 +129,39 @@ func headStatus(o *observation) *v1.HeadStatus {
 	return s
 }
 
-// headDisruption notes a disruption while the pod can still be seen.
+// headDisruption notes a disruption that was seen.
 func headDisruption(o *observation) *v1.HeadDisruption {
-	was := o.previous.HeadDisruption
-	if o.head == nil || (was != nil && was.PodUID == o.head.UID) {
+	was, seen := o.previous.HeadDisruption, o.seen.disruption
+	if seen == nil || was != nil && was.PodUID == seen.PodUID {
 		return was
 	}
-	reason := disrupted(o.head, o.main)
-	if reason == "" {
-		return was
-	}
-	return &v1.HeadDisruption{PodUID: o.head.UID, Reason: reason, Time: ptr.To(metav1.NewTime(o.now).Rfc3339Copy())}
+	return seen
 }
 
-// headWasDisrupted speaks of the newest head, or of the last one that was
-// seen if its pod is gone.
-func headWasDisrupted(o *observation) bool {
-	note := headDisruption(o)
+// newestHead is the head's pod, or the last one that was seen if it is gone;
+// empty if there was none.
+func newestHead(o *observation) types.UID {
 	switch {
-	case note == nil:
-		return false
 	case o.head != nil:
-		return note.PodUID == o.head.UID
-	default:
-		return o.previous.Head != nil && note.PodUID == o.previous.Head.PodUID
+		return o.head.UID
+	case o.previous.Head != nil:
+		return o.previous.Head.PodUID
 	}
+	return ""
+}
+
+// headWasDisrupted speaks of the newest head. A restart that was asked for is
+// a disruption, too.
+func headWasDisrupted(o *observation) bool {
+	note, head := headDisruption(o), newestHead(o)
+	return head != "" && (note != nil && note.PodUID == head || restartAsked(o))
+}
+
+// restartAsked says whether the restart annotation asked for the end of the
+// newest head.
+func restartAsked(o *observation) bool {
+	asked := o.previous.RestartRequest
+	return asked != nil && asked.TargetUID != "" && asked.TargetUID == newestHead(o)
 }
 
 // restartsAsNew: the JobSet has ended although the job has not, because its
