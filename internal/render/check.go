@@ -49,6 +49,9 @@ func checkTemplate(path string, template corev1.PodTemplateSpec, ours operators)
 	if err := checkLabels(path+".metadata.labels", template.Labels); err != nil {
 		return err
 	}
+	if err := checkOwned(path+".metadata.labels", template.Labels); err != nil {
+		return err
+	}
 	return checkPlacement(path+".spec", pod.NodeSelector, pod.PriorityClassName)
 }
 
@@ -82,6 +85,20 @@ func checkPlacement(path string, selector map[string]string, priorityClass strin
 		}
 	}
 	return checkLabels(path+".nodeSelector", selector)
+}
+
+// checkOwned refuses labels by which JobSet and the Job controller know their
+// pods: the API server refuses a Job with another value of some, and others
+// are read as theirs.
+func checkOwned(path string, labels map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		domain, _, _ := strings.Cut(key, "/")
+		switch domain {
+		case "jobset.sigs.k8s.io", "batch.kubernetes.io", "job-name", "controller-uid":
+			return refuse(ReasonInvalidTemplate, "%s has %s, which JobSet and the Job controller set themselves: remove it, or give it another name", path, key)
+		}
+	}
+	return nil
 }
 
 func checkLabels(path string, labels map[string]string) error {

@@ -63,6 +63,14 @@ func TestRefused(t *testing.T) {
 			`spec.workers[0].template.spec has a container "pathways-worker": the operator adds one of that name, give yours another`},
 		"label": {makeJob().Template(func(t *corev1.PodTemplateSpec) { t.Labels = map[string]string{"a": "c d"} }), render.ReasonInvalidTemplate,
 			`spec.controller.template.metadata.labels has a: "c d", which is no label: ` + noValue},
+		"label of JobSet": {makeJob().Template(func(t *corev1.PodTemplateSpec) { t.Labels = map[string]string{"jobset.sigs.k8s.io/job-index": "7"} }), render.ReasonInvalidTemplate,
+			`spec.controller.template.metadata.labels has jobset.sigs.k8s.io/job-index, which JobSet and the Job controller set themselves: remove it, or give it another name`},
+		"label of the Job controller": {workerPod(func(t *corev1.PodTemplateSpec) {
+			t.Labels = map[string]string{"app": "a", "batch.kubernetes.io/job-name": "x", "jobset.sigs.k8s.io/job-index": "7"}
+		}), render.ReasonInvalidTemplate,
+			`spec.workers[0].template.metadata.labels has batch.kubernetes.io/job-name, which JobSet and the Job controller set themselves: remove it, or give it another name`},
+		"older label of the Job controller": {workerPod(func(t *corev1.PodTemplateSpec) { t.Labels = map[string]string{"job-name": "x"} }), render.ReasonInvalidTemplate,
+			`spec.workers[0].template.metadata.labels has job-name, which JobSet and the Job controller set themselves: remove it, or give it another name`},
 		"node label": {makeJob().Worker(func(w *v1.WorkerSpec) { w.NodeSelector = map[string]string{"b": "", "a": "c d"} }), render.ReasonInvalidTemplate,
 			`spec.workers[0].nodeSelector has a: "c d", which is no label: ` + noValue},
 		"key of a node label": {workerPod(func(t *corev1.PodTemplateSpec) { t.Spec.NodeSelector = map[string]string{"a/": "b"} }), render.ReasonInvalidTemplate,
