@@ -58,6 +58,8 @@ func interruption(since time.Duration, slice *int32, reason, from, to string, do
 
 func cases() map[string]statusCase {
 	pods := []*corev1.Pod{headPod()}
+	endedPod := headPod()
+	endedPod.Status.Conditions[1].Status, endedPod.Status.Conditions[1].LastTransitionTime = corev1.ConditionFalse, ago(3*time.Hour)
 	return map[string]statusCase{
 		"running": {job: elasticJob().Obj(), pods: pods},
 
@@ -99,7 +101,7 @@ func cases() map[string]statusCase {
 			is(job, v1.ConditionPending, v1.ReasonNoSlicePool, "no whole pool of tpu-v5p-slice 2x2x4 is free: 2 pools, 2 in use", 4*time.Minute)
 			job.Status.SliceSummary, job.Status.Head = "0/3", nil
 			for i := range job.Status.Slices {
-				job.Status.Slices[i] = slice(int32(i), v1.SlicePending, "", "", "It starts once the head is there.", 4*time.Minute)
+				job.Status.Slices[i] = slice(int32(i), v1.SlicePending, "", []string{"", "v5p-b", ""}[i], "It starts once the head is there.", 4*time.Minute)
 			}
 		}).Obj()},
 
@@ -108,17 +110,18 @@ func cases() map[string]statusCase {
 			is(job, v1.ConditionSuspended, v1.ReasonSuspendedByUser, "spec.suspend is true; set it to false to let the job run", 90*time.Second)
 			job.Status.SliceSummary = "0/3"
 			for i := range job.Status.Slices {
-				job.Status.Slices[i] = slice(int32(i), v1.SliceSuspended, "JobSuspended", "", "The job is suspended.", 90*time.Second)
+				job.Status.Slices[i] = slice(int32(i), v1.SliceSuspended, "JobSuspended", job.Status.Slices[i].NodePool, "The job is suspended.", 90*time.Second)
 			}
 		}).Obj()},
 
-		"failed": {job: elasticJob().Change(func(job *v1.PathwaysJob) {
+		// The pod of its head is there for its logs.
+		"failed": {pods: []*corev1.Pod{endedPod}, job: elasticJob().Change(func(job *v1.PathwaysJob) {
 			is(job, v1.ConditionFailed, v1.ReasonSliceFailed,
 				"slice 2 ended the job (WorkerFailed): worker 0 exited with code 1; 2 of 1 restarts of the slice and 2 of 2 of the whole job are used", 3*time.Hour)
 			job.Status.Restarts, job.Status.JobSet.ChargedRestarts = ptr.To[int32](3), ptr.To[int32](2)
-			job.Status.SliceSummary, job.Status.Head = "0/3", nil
+			job.Status.SliceSummary, job.Status.Head.Ready = "0/3", ptr.To(false)
 			for i := range job.Status.Slices {
-				job.Status.Slices[i] = slice(int32(i), v1.SliceSuspended, "JobEnded", "", "The job has ended.", 3*time.Hour)
+				job.Status.Slices[i] = slice(int32(i), v1.SliceSuspended, "JobEnded", job.Status.Slices[i].NodePool, "The job has ended.", 3*time.Hour)
 			}
 			job.Status.History = []v1.Interruption{interruption(3*time.Hour, nil, v1.ReasonWorkerFailed, "cpu-1", "", nil)}
 		}).Obj()},

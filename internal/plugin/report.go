@@ -176,9 +176,13 @@ func (r report) head(b *strings.Builder) {
 	case ptr.Deref(head.Ready, false):
 		ready = "yes"
 	}
+	node := head.NodeName
+	if node != "" && (r.headGone || r.ended()) {
+		node = "was " + node
+	}
 	w := columns(b)
 	fmt.Fprintln(w, "  POD\tNODE\tZONE\tREADY\tSINCE")
-	fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", head.PodName, orNone(head.NodeName), orNone(head.Zone), ready, r.ago(r.headSince))
+	fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", head.PodName, orNone(node), orNone(head.Zone), ready, r.ago(r.headSince))
 	flush(w)
 }
 
@@ -195,7 +199,7 @@ func (r report) slices(b *strings.Builder) {
 		s := &r.job.Status.Slices[i]
 		used, left, open := uses(s, budget)
 		pending = pending || open
-		fmt.Fprintf(w, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\n", ptr.Deref(s.Index, 0), s.State, orNone(s.Reason), orNone(s.NodePool),
+		fmt.Fprintf(w, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\n", ptr.Deref(s.Index, 0), s.State, orNone(s.Reason), pool(s),
 			used, left, r.agoPtr(s.LastTransitionTime))
 	}
 	flush(w)
@@ -205,6 +209,18 @@ func (r report) slices(b *strings.Builder) {
 	if !r.ended() {
 		r.sliceMessages(b)
 	}
+}
+
+// pool is where the slice is. Of one that is down the status keeps the last
+// pool, which it may have left, and which says nothing of where it starts next.
+func pool(s *v1.SliceStatus) string {
+	switch {
+	case s.NodePool == "" || s.State == v1.SlicePending:
+		return none
+	case s.State == v1.SliceSuspended || s.State == v1.SliceReplacing || s.State == v1.SliceLost:
+		return "last " + s.NodePool
+	}
+	return s.NodePool
 }
 
 // sliceMessages says each message once, and of which slices.
@@ -312,10 +328,14 @@ func (r report) connection(b *strings.Builder) {
 	if address == "" || r.ended() {
 		return
 	}
-	b.WriteString("\nConnection\n")
+	b.WriteString("\nConnection")
+	if !r.running() {
+		b.WriteString(", once the job runs")
+	}
+	b.WriteString("\n")
 	fmt.Fprintf(b, "  in the cluster:  JAX_PLATFORMS=proxy JAX_BACKEND_TARGET=%s\n", address)
 	head := r.job.Status.Head
-	if !render.Headless(r.job) || head == nil || head.PodName == "" {
+	if !render.Headless(r.job) || head == nil || head.PodName == "" || r.headGone {
 		return
 	}
 	u, err := url.Parse(address)
