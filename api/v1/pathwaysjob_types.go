@@ -131,7 +131,7 @@ type PathwaysJobSpec struct {
 
 	// managedBy names the controller that manages this PathwaysJob. Any value
 	// but pathways-job.pathways.domain/controller makes this operator leave
-	// the object alone. Immutable.
+	// the object alone. Default: this operator. Immutable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	ManagedBy *string `json:"managedBy,omitempty"`
@@ -167,8 +167,8 @@ type WorkerSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	Topology string `json:"topology,omitempty"`
 
-	// numSlices is the number of slices. The bound keeps the status of a job
-	// well below what the API server stores of an object.
+	// numSlices is the number of slices, 1 to 2048. The bound keeps the status
+	// of a job well below what the API server stores of an object.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2048
@@ -177,7 +177,9 @@ type WorkerSpec struct {
 	// maxSliceRestarts is how often the workers of one slice of an elastic
 	// job may fail and restart between two whole restarts. Beyond that the
 	// slice is lost and stays down. Disruptions are not counted. May be
-	// changed while the job runs.
+	// changed while the job runs. Default 1. Not for other jobs: where
+	// elasticSlices is 0 a slice always has 4 restarts, and in a headless job
+	// as many as it needs.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -185,14 +187,14 @@ type WorkerSpec struct {
 
 	// terminationGracePeriodSeconds is the time in seconds between SIGTERM
 	// and SIGKILL in which the workers of a suspended slice save its state.
-	// Default: Kubernetes' 30.
+	// Default: that of the template, else Kubernetes' 30.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 
 	// priorityClassName is the PriorityClass of the worker pods. With a
 	// higher one than another job's a failed slice takes that job's slice
-	// (hot-swap).
+	// (hot-swap). Default: that of the template, else the cluster's.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
@@ -239,23 +241,23 @@ const (
 // +kubebuilder:validation:XValidation:rule=`has(self.template) == has(oldSelf.template) && (!has(self.template) || self.template == oldSelf.template)`,fieldPath=`.template`,reason=FieldValueForbidden,message=`cannot change: a job keeps it from its creation on`
 // +kubebuilder:validation:XValidation:rule=`oldSelf.hasValue() || !has(self.template) || !has(self.template.spec) || !has(self.template.spec.containers) || size(self.template.spec.containers) < 2 || self.template.spec.containers.exists(c, c.name == self.mainContainerName || has(c.env) && c.env.exists(e, e.name == 'JAX_PLATFORMS' || e.name == 'JAX_BACKEND_TARGET'))`,optionalOldSelf=true,fieldPath=`.mainContainerName`,messageExpression=`'no container is named "%s": name the one that runs the JAX program, one of %s, or set JAX_PLATFORMS and JAX_BACKEND_TARGET in it yourself'.format([self.mainContainerName, self.template.spec.containers.map(c, c.name)])`
 type ControllerSpec struct {
-	// deploymentMode says where the head runs: on a CPU node of its own
-	// (default), or beside the first worker of slice 0
-	// (colocate_head_with_workers). Immutable.
+	// deploymentMode says where the head runs: default, on a CPU node of its
+	// own, or colocate_head_with_workers, beside the first worker of slice 0.
+	// Default: default. Immutable.
 	// +optional
 	// +kubebuilder:default=default
 	DeploymentMode DeploymentMode `json:"deploymentMode,omitempty"`
 
 	// mainContainerName is the container of the template that runs the JAX
 	// program; it gets the environment that connects it to the proxy.
-	// Immutable.
+	// Default: main, or the only container. Immutable.
 	// +optional
 	// +kubebuilder:default=main
 	// +kubebuilder:validation:MaxLength=63
 	MainContainerName string `json:"mainContainerName,omitempty"`
 
 	// enableMetricsCollection makes the Pathways components export metrics.
-	// Immutable.
+	// Default false. Immutable.
 	// +optional
 	EnableMetricsCollection *bool `json:"enableMetricsCollection,omitempty"`
 
@@ -299,8 +301,9 @@ type CustomComponent struct {
 	// +required
 	ComponentType ComponentType `json:"componentType,omitempty"`
 
-	// image replaces the component's image. Required for
-	// colocated_python_sidecar.
+	// image replaces the component's image, tag included. Default: the
+	// operator's image with the tag pathwaysVersion; there is none for
+	// colocated_python_sidecar, which requires it.
 	// +optional
 	Image string `json:"image,omitempty"`
 

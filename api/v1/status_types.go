@@ -86,7 +86,8 @@ type PathwaysJobStatus struct {
 	// +kubebuilder:validation:MaxItems=20
 	History []Interruption `json:"history,omitempty"`
 
-	// head is where the head runs.
+	// head is where the head runs, or, while there is no pod of it, where it
+	// ran last.
 	// +optional
 	Head *HeadStatus `json:"head,omitempty"`
 
@@ -126,8 +127,10 @@ const (
 	SliceReady SliceState = "Ready"
 	// SliceSuspending means: its workers are being stopped with their grace period.
 	SliceSuspending SliceState = "Suspending"
-	// SliceSuspended means: no workers run; it waits for capacity and resumes by
-	// itself.
+	// SliceSuspended means: it is down and waits - for capacity, for a silent
+	// host (its pods may still run), for room for its other half, for the end
+	// of a hold or of RepairPaused - and resumes by itself, unless the job
+	// itself is suspended or has ended.
 	SliceSuspended SliceState = "Suspended"
 	// SliceRestarting means: a worker failed and is being restarted in place.
 	SliceRestarting SliceState = "Restarting"
@@ -172,11 +175,12 @@ type SliceStatus struct {
 	// +optional
 	Replacements *int32 `json:"replacements,omitempty"`
 
-	// nodePool that the slice runs on.
+	// nodePool is the one that the slice runs on; while its state is Pending,
+	// Suspended, Replacing or Lost, the last one that it was placed on.
 	// +optional
 	NodePool string `json:"nodePool,omitempty"`
 
-	// zone that the slice runs in.
+	// zone of nodePool.
 	// +optional
 	Zone string `json:"zone,omitempty"`
 
