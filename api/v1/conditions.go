@@ -54,4 +54,7 @@ const (
 	// ReasonHeadDisrupted: the head's host failed, or its pod was evicted,
 	// preempted or deleted.
 	ReasonHeadDisrupted = "HeadDisrupted"
+	// ReasonHeadFailed: a container of the head failed; the whole job restarts,
+	// charged to maxRestarts, or has failed. In the history only.
+	ReasonHeadFailed = "HeadFailed"
 )

@@ -117,7 +117,7 @@ func movesNow(before, after *v1.RepairStatus) bool {
 // write writes the decision's status. One that actions follow is only taken
 // if the job is as it was read.
 func (r *Reconciler) write(ctx context.Context, job *v1.PathwaysJob, previous v1.PathwaysJobStatus, d plan.Decision) (statuspatch.Result, error) {
-	opts := []statuspatch.Option{statuspatch.Every(interval(previous, d))}
+	opts := []statuspatch.Option{statuspatch.Every(interval(previous, d, obstructed(job)))}
 	if len(d.Actions) > 0 {
 		opts = append(opts, statuspatch.Pinned())
 	}

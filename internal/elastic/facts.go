@@ -196,7 +196,9 @@ func headFacts(p *corev1.Pod, j *batchv1.Job, js *jobsetv1alpha2.JobSet, main st
 		facts.PodFailurePolicy = rj.Template.Spec.PodFailurePolicy != nil
 	}
 	facts.JobEnded = j != nil && headJobEnded(j)
-	facts.JobDeleting = j != nil && !j.DeletionTimestamp.IsZero()
+	if j != nil {
+		facts.JobCreated, facts.JobDeleting = j.CreationTimestamp.Time, !j.DeletionTimestamp.IsZero()
+	}
 	if p == nil {
 		return facts
 	}

@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	v1 "pathways.domain/pathways-job/api/v1"
@@ -15,6 +16,12 @@ func begun(job *v1.PathwaysJob) bool { return job.Status.ObservedGeneration > 0 
 func finished(job *v1.PathwaysJob) bool {
 	return meta.IsStatusConditionTrue(job.Status.Conditions, v1.ConditionCompleted) ||
 		meta.IsStatusConditionTrue(job.Status.Conditions, v1.ConditionFailed)
+}
+
+// obstructed says whether something stands in the way of the job's start.
+func obstructed(job *v1.PathwaysJob) bool {
+	c := meta.FindStatusCondition(job.Status.Conditions, v1.ConditionPending)
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason != v1.ReasonStarting && c.Reason != v1.ReasonRestarting
 }
 
 // suspended says whether the job is suspended as a whole.

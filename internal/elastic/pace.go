@@ -9,15 +9,23 @@ import (
 	"pathways.domain/pathways-job/internal/statuspatch"
 )
 
-// calm is how long a write waits for others that only tells how a start goes
-// on in which nothing is wrong.
-const calm = 2 * time.Minute
+const (
+	// calm is how long a write waits for others that only tells how a start
+	// goes on in which nothing is wrong.
+	calm = 2 * time.Minute
+	// calmObstructed is the same where the start waits for something: its
+	// words are read, but they change with every pool that other jobs take.
+	calmObstructed = 10 * time.Second
+)
 
 // interval is the least time from the last patch of a job's status to that of
 // a decision.
-func interval(previous v1.PathwaysJobStatus, d plan.Decision) time.Duration {
+func interval(previous v1.PathwaysJobStatus, d plan.Decision, obstructed bool) time.Duration {
 	if len(d.Actions) == 0 && len(d.Events) == 0 && uneventful(previous.Repair) && uneventful(d.Repair) &&
 		starting(previous.Slices) && slices.EqualFunc(previous.Slices, d.Slices, sameReason) && starting(d.Slices) {
+		if obstructed {
+			return calmObstructed
+		}
 		return calm
 	}
 	return statuspatch.MinInterval

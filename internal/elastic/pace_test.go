@@ -24,7 +24,9 @@ func TestInterval(t *testing.T) {
 	for name, tc := range map[string]struct {
 		previous v1.PathwaysJobStatus
 		decision plan.Decision
-		want     time.Duration
+		// obstructed: something stands in the job's way.
+		obstructed bool
+		want       time.Duration
 	}{
 		"how a start goes on can wait": {
 			previous: v1.PathwaysJobStatus{Slices: starting}, decision: plan.Decision{Slices: starting}, want: calm,
@@ -44,6 +46,9 @@ func TestInterval(t *testing.T) {
 		"but how many pools are in use can": {
 			previous: v1.PathwaysJobStatus{Slices: waiting}, decision: plan.Decision{Slices: waiting}, want: calm,
 		},
+		"less long where something stands in the job's way": {
+			previous: v1.PathwaysJobStatus{Slices: starting}, decision: plan.Decision{Slices: starting}, obstructed: true, want: calmObstructed,
+		},
 		"what actions follow cannot": {
 			previous: v1.PathwaysJobStatus{Slices: starting}, decision: plan.Decision{Slices: starting, Actions: []plan.Action{{}}},
 			want: statuspatch.MinInterval,
@@ -56,7 +61,7 @@ func TestInterval(t *testing.T) {
 		"nor the first status of all": {decision: plan.Decision{Slices: starting}, want: statuspatch.MinInterval},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := interval(tc.previous, tc.decision); got != tc.want {
+			if got := interval(tc.previous, tc.decision, tc.obstructed); got != tc.want {
 				t.Errorf("interval: %s, want %s", got, tc.want)
 			}
 		})

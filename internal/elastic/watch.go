@@ -85,7 +85,7 @@ func (w *watcher) jobMatters(old, new *v1.PathwaysJob) urgency {
 		old.Generation != new.Generation,
 		!maps.Equal(old.Annotations, new.Annotations),
 		old.DeletionTimestamp.IsZero() != new.DeletionTimestamp.IsZero(),
-		begun(old) != begun(new), finished(old) != finished(new), suspended(old) != suspended(new), everRunning(old) != everRunning(new):
+		begun(old) != begun(new), finished(old) != finished(new), suspended(old) != suspended(new), obstructed(old) != obstructed(new), everRunning(old) != everRunning(new):
 		return 0
 	}
 	return never

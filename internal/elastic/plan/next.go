@@ -285,7 +285,7 @@ func (p *planner) finish() {
 	if n := len(p.out.History); n > most {
 		p.out.History = p.out.History[n-most:]
 	}
-	p.closeHeadHistory()
+	p.closeHistory()
 	// Annotations are taken off before what they ask for is done, so that it
 	// is done once.
 	if n := len(p.out.Actions); n > 0 && p.out.Actions[n-1].Kind == ClearReplaceSlice {

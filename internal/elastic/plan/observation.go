@@ -179,6 +179,8 @@ type Head struct {
 	// JobEnded: the head Job is Complete or Failed, or has a FailureTarget or
 	// SuccessCriteriaMet condition, or is being deleted.
 	JobEnded bool
+	// JobCreated is the head Job's creationTimestamp.
+	JobCreated time.Time
 	// JobDeleting: the head Job is being deleted.
 	JobDeleting bool
 	// PodFailurePolicy: an eviction of the pod restarts the JobSet uncharged

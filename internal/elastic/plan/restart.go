@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -162,8 +164,24 @@ func (p *planner) recoverHead() {
 // history.
 func (p *planner) noteDisruption() {
 	h := &p.obs.Head
-	if p.fresh || h.MainExited || h.JobDeleting || h.Phase.Terminal() || !h.Deleting && h.Disrupted == "" ||
-		p.obs.JobSet.Deleting || p.obs.JobSet.Restarting || p.wanted != nil {
+	if p.fresh || p.obs.JobSet.Deleting || p.obs.JobSet.Restarting || p.wanted != nil {
+		return
+	}
+	if h.Phase == PodFailed && h.Disrupted == "" && !h.Deleting {
+		p.noteHead(v1.ReasonHeadFailed) // its controller tells why
+		return
+	}
+	if p.headJobReplaced() && p.now.Sub(h.JobCreated) < headLook && !p.notedSince(h.JobCreated.Add(-headLook)) {
+		p.noteHead(v1.ReasonHeadDisrupted)
+		p.event(Event{
+			Warning: true, Slice: JobLevel, Reason: EventHeadDisrupted, Cause: v1.ReasonHeadDisrupted,
+			Message: "The head's Job was deleted. Its program starts again, and the slices stay.",
+		})
+		return
+	}
+	// A Job without a pod failure policy deletes the pod when a container
+	// fails; a disruption has a condition then.
+	if h.MainExited || h.JobDeleting || h.JobEnded && h.Disrupted == "" || h.Phase.Terminal() || !h.Deleting && h.Disrupted == "" {
 		return
 	}
 	switch {
@@ -217,6 +235,22 @@ func (p *planner) clearOldHeads() {
 	}
 }
 
+// headLook is how long a new head is looked at for why it came.
+const headLook = time.Minute
+
+// headJobReplaced says that the head's Job is younger than workers' Jobs of its
+// attempt: JobSet has made it again.
+func (p *planner) headJobReplaced() bool {
+	return !p.obs.Job.Colocated && slices.ContainsFunc(p.obs.Slices, func(s Slice) bool {
+		return s.Child != nil && s.Child.Restarts == p.obs.JobSet.Restarts && s.Child.Created.Before(p.obs.Head.JobCreated)
+	})
+}
+
+// notedSince says whether the history tells of the whole job since t.
+func (p *planner) notedSince(t time.Time) bool {
+	return slices.ContainsFunc(p.out.History, func(e v1.Interruption) bool { return e.Slice == nil && !e.Time.Time.Before(t) })
+}
+
 // noteHead opens an entry of the history for the whole job, unless one is
 // open.
 func (p *planner) noteHead(reason string) bool {
@@ -233,9 +267,18 @@ func (p *planner) noteHead(reason string) bool {
 	return true
 }
 
-// closeHeadHistory completes the entry once another head is Ready.
-func (p *planner) closeHeadHistory() {
+// closeHistory completes the entries about the whole job once another head is
+// Ready, and all entries once the job rests.
+func (p *planner) closeHistory() {
 	h := &p.obs.Head
+	if p.resting != "" {
+		for i := range p.out.History {
+			if e := &p.out.History[i]; e.DownSeconds == nil {
+				e.DownSeconds = ptr.To(int64(p.now.Sub(e.Time.Time).Seconds()))
+			}
+		}
+		return
+	}
 	if !h.Ready || h.Node == nil || p.ending != "" {
 		return
 	}

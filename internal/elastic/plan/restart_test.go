@@ -248,6 +248,54 @@ func TestHeadInHistory(t *testing.T) {
 	}
 }
 
+// TestHeadsInHistory: why a head is replaced, beside a disruption of its pod.
+func TestHeadsInHistory(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Observation)
+		want   string
+	}{
+		"its program failed": {func(o *Observation) { o.Head.Phase, o.Head.Ready = PodFailed, false }, "HeadFailed"},
+		"its Job failed, evicted": {func(o *Observation) {
+			o.Head.JobEnded, o.Head.Deleting, o.Head.Disrupted = true, true, "EvictionByEvictionAPI"
+		}, "HeadDisrupted"},
+		"its Job failed":      {func(o *Observation) { o.Head.JobEnded, o.Head.Deleting = true, true }, ""},
+		"its Job is deleted":  {func(o *Observation) { o.Head.JobEnded, o.Head.JobDeleting, o.Head.Deleting = true, true, true }, ""},
+		"its Job was deleted": {func(o *Observation) { o.Head.JobCreated = askedAt; o.Head.Ready = false }, "HeadDisrupted"},
+		"its Job was deleted, and that is noted": {func(o *Observation) {
+			o.Head.JobCreated, o.Head.Ready = askedAt, false
+			o.Job.Status.History = []v1.Interruption{{Time: metav1.NewTime(askedAt.Add(-time.Second)), Reason: "known"}}
+		}, "known"},
+		"its Job was deleted before": {func(o *Observation) { o.Head.JobCreated = askedAt.Add(-time.Minute) }, ""},
+		"the restart was asked for": {func(o *Observation) {
+			o.Head.Deleting, o.Head.Disrupted, o.Head.Requested = true, "EvictionByEvictionAPI", true
+		}, "Requested"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, now := steadyState(2, 4)
+			tc.change(&o)
+			got := ""
+			for _, e := range Next(o, now).History {
+				got += e.Reason
+			}
+			if got != tc.want {
+				t.Errorf("history: %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestRestingHistory: what was down when the job was suspended is down no more.
+func TestRestingHistory(t *testing.T) {
+	o, now := steadyState(2, 4)
+	hostLost(&o, 0, time.Minute)
+	o.JobSet.Suspended = true
+	want := []v1.Interruption{o.Job.Status.History[0]}
+	want[0].DownSeconds = ptr.To[int64](60)
+	if diff := cmp.Diff(want, Next(o, now).History); diff != "" {
+		t.Errorf("history differs (-want +got):\n%s", diff)
+	}
+}
+
 // TestFirstReadyTime: it is written once, whatever happens to the slice.
 func TestFirstReadyTime(t *testing.T) {
 	o, now := steadyState(1, 4)

@@ -162,7 +162,7 @@ func (p *planner) pausedMessage() string {
 func (p *planner) capacity() string {
 	f := &p.fleet
 	if f.fitting == 0 {
-		return "There is no pool of " + p.obs.Job.Shape + "."
+		return "There is no pool of " + p.obs.Job.Shape + " that its selectors and tolerations allow."
 	}
 	words := fmt.Sprintf("No whole pool of %s is free: of %s, %d in use", p.obs.Job.Shape,
 		plural(f.fitting, "pool"), f.fitting-f.broken-f.fenced-f.idle)
