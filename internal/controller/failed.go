@@ -18,8 +18,8 @@ import (
 func whatFailed(o *observation, words string) (reason, message string) {
 	reason, message = v1.ReasonJobSetFailed, words
 	switch {
-	case headFailure(o) != "":
-		reason, message = v1.ReasonContainerFailed, headFailure(o)
+	case firstFailure(o) != "":
+		reason, message = v1.ReasonContainerFailed, firstFailure(o)
 		if down := slicesDown(o); len(down) > 0 && o.main != "" {
 			message += "; the client gave up while " + strings.Join(down, ", ") + " was down"
 		}
@@ -29,6 +29,14 @@ func whatFailed(o *observation, words string) (reason, message string) {
 		reason, message = v1.ReasonContainerFailed, o.seen.failure // and its pod is gone
 	}
 	return reason, message + "; " + restartBudget(o)
+}
+
+// firstFailure is headFailure, but as it was before the pod was deleted.
+func firstFailure(o *observation) string {
+	if o.head != nil && o.seen.head == o.head.UID && o.seen.failure != "" {
+		return o.seen.failure
+	}
+	return headFailure(o)
 }
 
 // restartBudget says what is left of maxRestarts when a job has failed.

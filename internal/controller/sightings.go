@@ -42,7 +42,9 @@ func (s *sightings) follow(o *observation) {
 		if reason := disrupted(o.head, o.main); reason != "" && last.disruption == nil {
 			last.disruption = &v1.HeadDisruption{PodUID: o.head.UID, Reason: reason, Time: ptr.To(metav1.NewTime(o.now).Rfc3339Copy())}
 		}
-		if words := headFailure(o); words != "" && last.disruption == nil {
+		// What ends when the pod is deleted is not what failed.
+		words := headFailure(o)
+		if words != "" && last.disruption == nil && (last.failure == "" || o.head.DeletionTimestamp.IsZero()) {
 			last.failure = words
 		}
 		s.byJob[o.job.UID] = last

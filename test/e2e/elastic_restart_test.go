@@ -8,8 +8,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "pathways.domain/pathways-job/api/v1"
 	"pathways.domain/pathways-job/internal/testing/cluster"
@@ -102,6 +104,26 @@ var _ = Describe("A head that is disrupted", func() {
 		Entry("evicted, and exits with 0", evicted, "0", "EvictionByEvictionAPI"),
 		Entry("deleted by hand, and is killed", deleted, "143", "its pod was deleted"),
 		Entry("deleted by hand, and exits with 0", deleted, "0", "its pod was deleted"),
+	)
+
+	DescribeTable("because its Job was deleted starts again, and tells so", func(ctx context.Context, pods metav1.DeletionPropagation) {
+		w := newWorld(ctx, shared)
+		w.pools2(ctx, "a", "b")
+		p := w.treat(ctx, w.elasticJob(2).MaxSliceRestarts(0), 0)
+		head, err := w.head(ctx, p.name)
+		Expect(err).NotTo(HaveOccurred())
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.name + "-pathways-head-0"}}
+		Expect(p.Client.Delete(ctx, job, client.PropagationPolicy(pods))).To(Succeed())
+		Eventually(p.job(p.name)).WithContext(ctx).WithTimeout(recovery).Should(And(
+			HaveField("Status.Head.PodUID", Not(Equal(head.UID))), haveCondition(v1.ConditionHealthy, metav1.ConditionTrue, "")))
+		Eventually(p.job(p.name)).WithContext(ctx).Should(HaveField("Status.History", ContainElement(And(
+			HaveField("Slice", BeNil()), HaveField("Reason", v1.ReasonHeadDisrupted), HaveField("DownSeconds", Not(BeNil()))))))
+		Eventually(p.events(p.name)).WithContext(ctx).Should(ContainElement(HavePrefix("HeadDisrupted: ")))
+		p.uncharged(ctx)
+		p.clean(ctx)
+	},
+		Entry("with its pod", metav1.DeletePropagationBackground),
+		Entry("without its pod", metav1.DeletePropagationOrphan),
 	)
 
 	It("because its host is lost starts again on another", func(ctx context.Context) {

@@ -36,6 +36,25 @@ var _ = Describe("The end of the head", func() {
 		Eventually(w.events("train")).WithContext(ctx).Should(ContainElement(HavePrefix(v1.EventJobFailed + ": the head's container main ended with exit code 4")))
 	})
 
+	// Its Job deletes the pod when a container fails: that is no disruption.
+	DescribeTable("by an error fails a job whose head has no pod failure policy", func(ctx context.Context, change func(*corev1.PodTemplateSpec), container string) {
+		w := newWorld(ctx, shared)
+		w.pool(ctx, "a", "ct6e-standard-4t", "2x4")
+		w.create(ctx, w.makeJob("train").Workers("ct6e-standard-4t", "2x4", 1).Template(change))
+		w.running(ctx, "train")
+		head, err := w.head(ctx, "train")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.ExitContainer(ctx, clientKey(head), cluster.Exit{Container: container, Code: 3, Message: "loss is NaN"})).To(Succeed())
+		job := w.until(ctx, "train", haveCondition(v1.ConditionFailed, metav1.ConditionTrue, v1.ReasonContainerFailed))
+		Expect(job).To(haveMessage(v1.ConditionFailed, Equal("the head's container "+container+" ended with exit code 3: loss is NaN; maxRestarts is 0")))
+		Expect(job.Status.Restarts).To(HaveValue(BeZero()))
+	},
+		Entry("with restartPolicy OnFailure", func(t *corev1.PodTemplateSpec) { t.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }, "main"),
+		Entry("with two containers", func(t *corev1.PodTemplateSpec) {
+			t.Spec.Containers = append(t.Spec.Containers, corev1.Container{Name: "side", Image: "side"})
+		}, "side"),
+	)
+
 	It("with 0 on a drained node has not completed the job", func(ctx context.Context) {
 		w := newWorld(ctx, shared)
 		w.pool(ctx, "a", "ct6e-standard-4t", "2x4")

@@ -268,10 +268,11 @@ func (p *planner) noteHead(reason string) bool {
 }
 
 // closeHistory completes the entries about the whole job once another head is
-// Ready, and all entries once the job rests.
+// Ready, and all entries once the job rests. A JobSet that ended may be made
+// again.
 func (p *planner) closeHistory() {
 	h := &p.obs.Head
-	if p.resting != "" {
+	if p.resting != "" && (p.obs.Job.Ended || !p.obs.JobSet.Ended) {
 		for i := range p.out.History {
 			if e := &p.out.History[i]; e.DownSeconds == nil {
 				e.DownSeconds = ptr.To(int64(p.now.Sub(e.Time.Time).Seconds()))
