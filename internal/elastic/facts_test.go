@@ -196,6 +196,16 @@ func TestHeadFacts(t *testing.T) {
 	}
 }
 
+// TestSlicesOfOldObjects: a stored object may be older than the bounds.
+func TestSlicesOfOldObjects(t *testing.T) {
+	for given, want := range map[int32]int32{-1: 0, 0: 0, 1: 1, v1.MaxSlices: v1.MaxSlices, v1.MaxSlices + 1: 0, 2_000_000_000: 0} {
+		job := &v1.PathwaysJob{Spec: v1.PathwaysJobSpec{Workers: []v1.WorkerSpec{{NumSlices: given}}}}
+		if got := jobFacts(job, v1.PathwaysJobStatus{}).Slices; got != want {
+			t.Errorf("numSlices %d: %d slices, want %d", given, got, want)
+		}
+	}
+}
+
 func TestPlacement(t *testing.T) {
 	pool := slicePool{
 		labels: map[string]string{tpu.LabelAccelerator: "tpu-v5p-slice", tpu.LabelTopology: "2x2x2", "disk": "fast"},

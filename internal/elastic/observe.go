@@ -125,8 +125,10 @@ func jobFacts(job *v1.PathwaysJob, status v1.PathwaysJobStatus) plan.Job {
 	}
 	if len(job.Spec.Workers) > 0 {
 		w := &job.Spec.Workers[0]
-		// An object that is older than the bounds is refused, but observed.
-		facts.Slices = max(0, min(w.NumSlices, v1.MaxSlices))
+		// An object that is older than the bounds is refused, and has none.
+		if w.NumSlices > 0 && w.NumSlices <= v1.MaxSlices {
+			facts.Slices = w.NumSlices
+		}
 		facts.MaxSliceRestarts = ptr.Deref(w.MaxSliceRestarts, 1)
 	}
 	return facts

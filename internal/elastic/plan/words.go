@@ -177,7 +177,8 @@ func (p *planner) capacity() string {
 
 // pend says what a slice waits for that was never Ready.
 func (s *slice) pend() {
-	reason, message := s.st.Reason, ""
+	var message string
+	reason := s.st.Reason
 	if reason == ReasonJobEnding || reason == v1.ReasonNoSlicePool {
 		reason = ""
 	}
