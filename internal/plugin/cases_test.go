@@ -69,7 +69,7 @@ func cases() map[string]statusCase {
 			s.SliceSummary = "1/3"
 			s.Conditions[2] = condition(v1.ConditionHealthy, false, "SlicesDown", "2 slices are down, and 1 may be (elasticSlices). The client waits for them.", 8*time.Second)
 			s.Slices[1] = slice(1, v1.SliceReplacing, v1.ReasonHostFailed, "v5p-b",
-				"Host v5p-b-3 (worker 3) does not report since 14:59:52Z. The slice is moved to the next free pool.", 8*time.Second)
+				"Host v5p-b-3 (worker 3) does not report (noticed at 14:59:52Z). The slice is moved to the next free pool.", 8*time.Second)
 			s.Slices[2] = slice(2, v1.SliceRestarting, v1.ReasonWorkerFailed, "v5p-c",
 				"Worker 0 exited with code 1: interconnect lost. It is restarted in place. 1 of 3 restarts are used, and 1 more unless its host turns out to have failed.", 3*time.Second)
 			s.Slices[2].Restarts = ptr.To[int32](1)

@@ -48,7 +48,7 @@ var _ = Describe("Repair does no harm", func() {
 		Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, 2*time.Minute)).To(Succeed())
 		Eventually(p.job(p.name)).WithContext(ctx).Should(And(
 			haveSlice(1, v1.SliceSuspended, v1.ReasonHostFailed),
-			haveMessage(v1.ConditionSlicesReady, And(ContainSubstring("does not report since"), ContainSubstring("No other pool is free, so the slice waits for the host until"))),
+			haveMessage(v1.ConditionSlicesReady, And(ContainSubstring("does not report (noticed at"), ContainSubstring("No other pool is free, so the slice waits for the host until"))),
 			haveCondition(v1.ConditionHealthy, metav1.ConditionTrue, "")))
 		Eventually(p.events(p.name)).WithContext(ctx).Should(ContainElement(HavePrefix("SliceWaiting: Slice 1: Host " + p.node(1))))
 		Consistently(p.job(p.name)).WithContext(ctx).WithTimeout(10 * time.Second).WithPolling(time.Second).Should(haveSlice(1, v1.SliceSuspended, v1.ReasonHostFailed))

@@ -49,7 +49,7 @@ var _ = Describe("A slice whose host failed", func() {
 		p.unharmed(ctx)
 		Expect(sliceStatus(p.current(ctx), 1)).To(And(HaveField("JobUID", Not(Equal(p.incarnation))), HaveField("NodePool", to)))
 	},
-		Entry("host falls silent", []int{1}, "does not report since", func(ctx context.Context, p *patient) {
+		Entry("host falls silent", []int{1}, "does not report (noticed at", func(ctx context.Context, p *patient) {
 			Expect(p.KillHost(ctx, p.node(1))).To(Succeed())
 			Expect(p.WaitNodeReady(ctx, p.node(1), corev1.ConditionUnknown, 2*time.Minute)).To(Succeed())
 		}, func(ctx context.Context, p *patient) {
