@@ -21,7 +21,7 @@ func (p *planner) want(reason, message string, charged bool) {
 		return
 	}
 	p.repair.Restart = p.wanted
-	p.noteHead(reason)
+	p.noteHead(reason, p.now)
 	p.event(Event{Warning: true, Slice: JobLevel, Reason: EventJobRestarting, Cause: reason, Message: message, Charged: charged})
 }
 
@@ -168,11 +168,13 @@ func (p *planner) noteDisruption() {
 		return
 	}
 	if h.Phase == PodFailed && h.Disrupted == "" && !h.Deleting {
-		p.noteHead(v1.ReasonHeadFailed) // its controller tells why
+		p.noteHead(v1.ReasonHeadFailed, p.now) // its controller tells why
 		return
 	}
 	if p.headJobReplaced() && p.now.Sub(h.JobCreated) < headLook && !p.notedSince(h.JobCreated.Add(-headLook)) {
-		p.noteHead(v1.ReasonHeadDisrupted)
+		if p.noteHead(v1.ReasonHeadDisrupted, h.JobCreated) {
+			p.out.History[len(p.out.History)-1].FromPool = p.oldHost()
+		}
 		p.event(Event{
 			Warning: true, Slice: JobLevel, Reason: EventHeadDisrupted, Cause: v1.ReasonHeadDisrupted,
 			Message: "The head's Job was deleted. Its program starts again, and the slices stay.",
@@ -186,13 +188,13 @@ func (p *planner) noteDisruption() {
 	}
 	switch {
 	case h.Requested:
-		if p.noteHead(v1.ReasonRequested) {
+		if p.noteHead(v1.ReasonRequested, p.now) {
 			p.event(Event{
 				Slice: JobLevel, Reason: EventJobRestarting, Cause: v1.ReasonRequested,
 				Message: "The restart annotation asked for it: the whole job restarts; this is not charged.",
 			})
 		}
-	case p.noteHead(v1.ReasonHeadDisrupted):
+	case p.noteHead(v1.ReasonHeadDisrupted, p.now):
 		p.event(Event{
 			Warning: true, Slice: JobLevel, Reason: EventHeadDisrupted, Cause: v1.ReasonHeadDisrupted,
 			Message: "The head is being stopped (" + orElse(h.Disrupted, "its pod was deleted") + ").",
@@ -246,6 +248,17 @@ func (p *planner) headJobReplaced() bool {
 	})
 }
 
+// oldHost is where the head was before its Job was made again; "" if its pod
+// is gone.
+func (p *planner) oldHost() string {
+	for i := range p.obs.OldHeads {
+		if n := p.obs.OldHeads[i].Node; n != nil {
+			return n.Name
+		}
+	}
+	return ""
+}
+
 // notedSince says whether the history tells of the whole job since t.
 func (p *planner) notedSince(t time.Time) bool {
 	return slices.ContainsFunc(p.out.History, func(e v1.Interruption) bool { return e.Slice == nil && !e.Time.Time.Before(t) })
@@ -253,13 +266,13 @@ func (p *planner) notedSince(t time.Time) bool {
 
 // noteHead opens an entry of the history for the whole job, unless one is
 // open.
-func (p *planner) noteHead(reason string) bool {
+func (p *planner) noteHead(reason string, at time.Time) bool {
 	for _, e := range p.out.History {
 		if e.Slice == nil && e.DownSeconds == nil {
 			return false
 		}
 	}
-	e := v1.Interruption{Time: metav1.NewTime(p.now), Reason: reason}
+	e := v1.Interruption{Time: metav1.NewTime(at), Reason: reason}
 	if n := p.obs.Head.Node; n != nil {
 		e.FromPool = n.Name
 	}

@@ -284,6 +284,20 @@ func TestHeadsInHistory(t *testing.T) {
 	}
 }
 
+// TestHeadJobDeleted: the entry is completed however late it is noted.
+func TestHeadJobDeleted(t *testing.T) {
+	o, now := steadyState(2, 4)
+	o.Head.JobCreated = now.Add(-4 * time.Second)
+	o.Head.Created = o.Head.JobCreated
+	o.OldHeads = []Pod{{JobUID: "old", Node: &Node{Name: "cpu-2"}}}
+	want := []v1.Interruption{{
+		Time: metav1.NewTime(o.Head.JobCreated), Reason: v1.ReasonHeadDisrupted, FromPool: "cpu-2", ToPool: "cpu", DownSeconds: ptr.To[int64](4),
+	}}
+	if diff := cmp.Diff(want, Next(o, now).History); diff != "" {
+		t.Errorf("history differs (-want +got):\n%s", diff)
+	}
+}
+
 // TestRestingHistory: what was down when the job was suspended is down no more.
 func TestRestingHistory(t *testing.T) {
 	o, now := steadyState(2, 4)
