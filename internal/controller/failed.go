@@ -17,18 +17,30 @@ import (
 // given words.
 func whatFailed(o *observation, words string) (reason, message string) {
 	reason, message = v1.ReasonJobSetFailed, words
+	slice := sliceFailure(o, words)
 	switch {
+	case slice != "" && firstFailed(o, words, v1.WorkerReplicatedJob) != "":
+		// The head was stopped because of it, and may have failed by that.
+		reason, message = v1.ReasonSliceFailed, slice
 	case firstFailure(o) != "":
 		reason, message = v1.ReasonContainerFailed, firstFailure(o)
 		if down := slicesDown(o); len(down) > 0 && o.main != "" {
 			message += "; the client gave up while " + strings.Join(down, ", ") + " was down"
 		}
-	case sliceFailure(o) != "":
-		reason, message = v1.ReasonSliceFailed, sliceFailure(o)
+	case slice != "":
+		reason, message = v1.ReasonSliceFailed, slice
 	case o.seen.failure != "" && o.seen.head == newestHead(o):
 		reason, message = v1.ReasonContainerFailed, o.seen.failure // and its pod is gone
 	}
 	return reason, message + "; " + restartBudget(o)
+}
+
+// firstFailed is the index of the Job that JobSet's words call the first that
+// failed, if it is one of this replicated job; else empty.
+func firstFailed(o *observation, words, replicatedJob string) string {
+	_, rest, _ := strings.Cut(words, "first failed job: "+o.job.Name+"-"+replicatedJob+"-")
+	index, _, _ := strings.Cut(rest, ")")
+	return index
 }
 
 // firstFailure is headFailure, but as it was before the pod was deleted.
@@ -90,20 +102,20 @@ func endState(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 }
 
 // sliceFailure says which slice's Job failed first, with what the elastic
-// sub-controller knows of it.
-func sliceFailure(o *observation) string {
-	var first *batchv1.Job
+// sub-controller knows of it. The cache may not know the Job as failed yet.
+func sliceFailure(o *observation, words string) string {
+	named := firstFailed(o, words, v1.WorkerReplicatedJob)
+	index := named
 	var at *batchv1.JobCondition
 	for i := range o.slices {
-		c := jobFailed(&o.slices[i])
-		if c != nil && (at == nil || c.LastTransitionTime.Before(&at.LastTransitionTime)) {
-			first, at = &o.slices[i], c
+		c, of := jobFailed(&o.slices[i]), o.slices[i].Labels[jobsetv1alpha2.JobIndexKey]
+		if c != nil && (named == "" || named == of) && (at == nil || c.LastTransitionTime.Before(&at.LastTransitionTime)) {
+			index, at = of, c
 		}
 	}
-	if first == nil {
+	if index == "" {
 		return ""
 	}
-	index := first.Labels[jobsetv1alpha2.JobIndexKey]
 	for i := range o.job.Status.Slices {
 		s := &o.job.Status.Slices[i]
 		if s.Index == nil || fmt.Sprint(*s.Index) != index || s.Reason == "" {
@@ -115,6 +127,9 @@ func sliceFailure(o *observation) string {
 		}
 		return message + fmt.Sprintf("; it restarted %d times, maxSliceRestarts is %d",
 			ptr.Deref(s.Restarts, 0), ptr.Deref(o.job.Spec.Workers[0].MaxSliceRestarts, 1))
+	}
+	if at == nil {
+		return fmt.Sprintf("slice %s failed", index)
 	}
 	return fmt.Sprintf("slice %s failed: %s: %s", index, at.Reason, at.Message)
 }

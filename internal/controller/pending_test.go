@@ -303,6 +303,7 @@ func TestWhatFailed(t *testing.T) {
 		slices      []v1.SliceStatus
 		maxRestarts int32
 		charged     int32
+		words       string
 		reason      string
 		message     string
 	}{
@@ -317,6 +318,12 @@ func TestWhatFailed(t *testing.T) {
 			maxRestarts: 2, charged: 2,
 			reason:  v1.ReasonContainerFailed,
 			message: "the head's container main ended with exit code 137 (OOMKilled); 2 of maxRestarts 2 are used",
+		},
+		"a slice, and the head was stopped with it": {
+			head:   &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{died("main", 143, "Error", "")}}},
+			slices: []v1.SliceStatus{{Index: index(0)}, {Index: index(1), Reason: v1.ReasonWorkerFailed, Message: "Worker 1 exited with code 1.", Restarts: index(5)}},
+			words:  " due to reaching max number of restarts (first failed job: train-worker-1)",
+			reason: v1.ReasonSliceFailed, message: "slice 1 failed (WorkerFailed): Worker 1 exited with code 1.; it restarted 5 times, maxSliceRestarts is 1; maxRestarts is 0",
 		},
 		"the client gave up": {
 			head: &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{died("main", 1, "Error", "timed out")}}},
@@ -335,7 +342,7 @@ func TestWhatFailed(t *testing.T) {
 			job.Status.Slices = tc.slices
 			o := &observation{job: job, main: "main", head: tc.head, jobSet: &jobsetv1alpha2.JobSet{}}
 			o.jobSet.Status.RestartsCountTowardsMax = tc.charged
-			reason, message := whatFailed(o, "jobset failed")
+			reason, message := whatFailed(o, "jobset failed"+tc.words)
 			if diff := cmp.Diff([]string{tc.reason, tc.message}, []string{reason, message}); diff != "" {
 				t.Errorf("want -, got +:\n%s", diff)
 			}

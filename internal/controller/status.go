@@ -174,8 +174,7 @@ func restartsAsNew(o *observation) bool {
 // JobSet's words name that Job, which the cache may not know as failed yet.
 func headEndedJobSet(o *observation) bool {
 	c := jobSetCondition(o.jobSet, jobsetv1alpha2.JobSetFailed)
-	return c != nil && (strings.Contains(c.Message, "first failed job: "+o.jobSet.Name+"-"+v1.HeadReplicatedJob+"-0)") ||
-		o.headJob != nil && jobFailed(o.headJob) != nil)
+	return c != nil && (firstFailed(o, c.Message, v1.HeadReplicatedJob) != "" || o.headJob != nil && jobFailed(o.headJob) != nil)
 }
 
 // restartRequest takes up a new value of the restart annotation. The intent
