@@ -24,8 +24,8 @@ import (
 const labelQueue = "kueue.x-k8s.io/queue-name"
 
 // ensureJobSet creates the JobSet if the job has none and has not ended. What
-// keeps it from that becomes the obstacle; an error comes with it where trying
-// again may help.
+// keeps it from that becomes the obstacle; an error comes with it where the
+// operator's log helps.
 func (r *Reconciler) ensureJobSet(ctx context.Context, o *observation) error {
 	if o.jobSet != nil || o.obstacle != nil || o.previous.TerminalState != "" {
 		return nil

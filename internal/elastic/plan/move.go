@@ -266,7 +266,7 @@ func (s *slice) deleteOrphans() {
 	}
 	for i := range s.in.Pods {
 		pod := &s.in.Pods[i]
-		if pod.JobUID == "" && !pod.Deleting {
+		if pod.orphaned() {
 			s.act(Action{
 				Kind: DeleteOrphanPod, Slice: s.in.Index, Reason: v1.ReasonPodDeleted, Object: pod.Name, UID: pod.UID,
 				Message: "Pod " + pod.Name + " lost its Job, and makes room for the slice's new one.",

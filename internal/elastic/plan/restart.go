@@ -21,7 +21,7 @@ func (p *planner) want(reason, message string, charged bool) {
 		return
 	}
 	p.repair.Restart = p.wanted
-	p.noteHead(reason, p.now)
+	p.noteHead(p.headEntry(reason))
 	p.event(Event{Warning: true, Slice: JobLevel, Reason: EventJobRestarting, Cause: reason, Message: message, Charged: charged})
 }
 
@@ -168,17 +168,17 @@ func (p *planner) noteDisruption() {
 		return
 	}
 	if h.Phase == PodFailed && h.Disrupted == "" && !h.Deleting {
-		p.noteHead(v1.ReasonHeadFailed, p.now) // its controller tells why
+		p.noteHead(p.headEntry(v1.ReasonHeadFailed)) // its controller tells why
 		return
 	}
 	if p.headJobReplaced() && p.now.Sub(h.JobCreated) < headLook && !p.notedSince(h.JobCreated.Add(-headLook)) {
-		if p.noteHead(v1.ReasonHeadDisrupted, h.JobCreated) {
-			p.out.History[len(p.out.History)-1].FromPool = p.oldHost()
+		e := v1.Interruption{Time: metav1.NewTime(h.JobCreated), Reason: v1.ReasonHeadDisrupted, FromPool: p.oldHost()}
+		if p.noteHead(e) {
+			p.event(Event{
+				Warning: true, Slice: JobLevel, Reason: EventHeadDisrupted, Cause: v1.ReasonHeadDisrupted,
+				Message: "The head's Job was deleted. Its program starts again, and the slices stay.",
+			})
 		}
-		p.event(Event{
-			Warning: true, Slice: JobLevel, Reason: EventHeadDisrupted, Cause: v1.ReasonHeadDisrupted,
-			Message: "The head's Job was deleted. Its program starts again, and the slices stay.",
-		})
 		return
 	}
 	// A Job without a pod failure policy deletes the pod when a container
@@ -188,13 +188,13 @@ func (p *planner) noteDisruption() {
 	}
 	switch {
 	case h.Requested:
-		if p.noteHead(v1.ReasonRequested, p.now) {
+		if p.noteHead(p.headEntry(v1.ReasonRequested)) {
 			p.event(Event{
 				Slice: JobLevel, Reason: EventJobRestarting, Cause: v1.ReasonRequested,
 				Message: "The restart annotation asked for it: the whole job restarts; this is not charged.",
 			})
 		}
-	case p.noteHead(v1.ReasonHeadDisrupted, p.now):
+	case p.noteHead(p.headEntry(v1.ReasonHeadDisrupted)):
 		p.event(Event{
 			Warning: true, Slice: JobLevel, Reason: EventHeadDisrupted, Cause: v1.ReasonHeadDisrupted,
 			Message: "The head is being stopped (" + orElse(h.Disrupted, "its pod was deleted") + ").",
@@ -228,7 +228,7 @@ func (p *planner) clearOldHeads() {
 		switch {
 		case pod.Deleting && !pod.Phase.Terminal() && pod.Node != nil && lifeless(pod.Node):
 			a.Kind, a.Message = ForceDeletePod, "Host "+pod.Node.Name+" "+failureWords(pod.Node)+"."
-		case pod.JobUID == "" && !pod.Deleting:
+		case pod.orphaned():
 			a.Kind, a.Message = DeleteOrphanPod, "Pod "+pod.Name+" lost its Job, and makes room for the new head."
 		default:
 			continue
@@ -264,17 +264,22 @@ func (p *planner) notedSince(t time.Time) bool {
 	return slices.ContainsFunc(p.out.History, func(e v1.Interruption) bool { return e.Slice == nil && !e.Time.Time.Before(t) })
 }
 
-// noteHead opens an entry of the history for the whole job, unless one is
-// open.
-func (p *planner) noteHead(reason string, at time.Time) bool {
-	for _, e := range p.out.History {
-		if e.Slice == nil && e.DownSeconds == nil {
-			return false
-		}
-	}
-	e := v1.Interruption{Time: metav1.NewTime(at), Reason: reason}
+// headEntry is an entry of the history for what happens to the head now.
+func (p *planner) headEntry(reason string) v1.Interruption {
+	e := v1.Interruption{Time: metav1.NewTime(p.now), Reason: reason}
 	if n := p.obs.Head.Node; n != nil {
 		e.FromPool = n.Name
+	}
+	return e
+}
+
+// noteHead adds an entry about the whole job to the history, unless one is
+// open.
+func (p *planner) noteHead(e v1.Interruption) bool {
+	for _, other := range p.out.History {
+		if other.Slice == nil && other.DownSeconds == nil {
+			return false
+		}
 	}
 	p.out.History = append(p.out.History, e)
 	return true

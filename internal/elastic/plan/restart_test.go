@@ -298,6 +298,17 @@ func TestHeadJobDeleted(t *testing.T) {
 	}
 }
 
+// TestHeadJobDeletedOnce: an older entry that is open stands for it, and it is
+// not told at each look.
+func TestHeadJobDeletedOnce(t *testing.T) {
+	o, now := steadyState(2, 4)
+	o.Head.JobCreated, o.Head.Ready = now.Add(-4*time.Second), false
+	o.Job.Status.History = []v1.Interruption{{Time: metav1.NewTime(now.Add(-2 * time.Minute)), Reason: v1.ReasonHeadFailed}}
+	if events := Next(o, now).Events; len(events) > 0 {
+		t.Errorf("told again: %+v", events)
+	}
+}
+
 // TestRestingHistory: what was down when the job was suspended is down no more.
 func TestRestingHistory(t *testing.T) {
 	o, now := steadyState(2, 4)

@@ -181,6 +181,10 @@ func (pod *Pod) falls() int32 {
 	return pod.Restarts
 }
 
+// orphaned says that the pod's Job was deleted without it, and that nobody
+// stops it.
+func (pod *Pod) orphaned() bool { return pod.JobUID == "" && !pod.Deleting }
+
 func first(a, b *Pod) *Pod {
 	if a != nil {
 		return a
